@@ -1,0 +1,3 @@
+module github.com/sagestore/sagestore/tools
+
+go 1.26.0
