@@ -1,0 +1,67 @@
+# Everything a developer runs. `make` alone lists the targets.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+GO     ?= go
+LINT   := .bin/golangci-lint
+# Which tests, and how often: make test PKG=./tiers/file COUNT=20
+PKG    ?= ./...
+COUNT  ?= 1
+
+.PHONY: help
+help: ## List the targets
+	@awk 'BEGIN{FS=":.*## "} /^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: test
+test: setup vet lint build race ## Set up what is missing, then vet, lint, build without cgo, and every test under the race detector
+
+.PHONY: setup
+setup: ## Install what the tests need and is missing: redis-server, strace, a C compiler for the race detector
+	@scripts/setup.sh
+
+.PHONY: vet
+vet: ## Run go vet on every module
+	$(GO) vet ./...
+	cd benchmarks && $(GO) vet ./...
+
+.PHONY: lint
+lint: $(LINT) ## Run the linter, which also checks who may import whom
+	$(LINT) run ./...
+
+# The linter is built from the version that tools/go.mod pins, once.
+$(LINT): tools/go.mod tools/go.sum
+	cd tools && $(GO) build -o ../$(LINT) github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	@touch $(LINT)
+
+.PHONY: build
+build: ## Build everything without cgo
+	CGO_ENABLED=0 $(GO) build ./...
+
+.PHONY: race
+race: ## Run every test under the race detector
+	$(GO) test -race -count=$(COUNT) -timeout 20m $(PKG)
+
+.PHONY: quick
+quick: ## Run every test without the race detector
+	$(GO) test -timeout 10m $(PKG)
+
+.PHONY: kill
+kill: ## Kill the writers of the database and file tiers 10,000 times and look for losses
+	SAGESTORE_KILLS=10000 $(GO) test -count=1 -timeout 4h -run Kill ./tiers/database ./tiers/file
+
+.PHONY: fuzz
+fuzz: ## Run each fuzz target for 20 seconds
+	@scripts/fuzz.sh 20s
+
+.PHONY: bench
+bench: ## Measure against the raw drivers and print ratio and budget
+	@cd benchmarks && $(GO) run ./cmd/compare
+
+.PHONY: generate
+generate: ## Write again what is generated: docs/CONFIG.md
+	$(GO) generate ./...
+
+.PHONY: clean
+clean: ## Remove what the targets above built
+	rm -rf .bin sagestore
