@@ -1,0 +1,116 @@
+package crashtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sagestore/sagestore/tiers"
+)
+
+// diskSize is the size of the file system that [FullDisk] fills.
+const diskSize = "8m"
+
+// FullDisk saves on a file system of 8 MiB until it is full, and checks that the
+// store says so with tiers.ErrFull, that everything acknowledged is still there,
+// and that the same open store goes on once there is room. The test is skipped
+// where the process may not mount, except in CI.
+func FullDisk(t *testing.T, s Store) {
+	t.Helper()
+	dir := t.TempDir()
+	need(t, "a file system in memory", mount(dir, diskSize))
+	t.Cleanup(func() {
+		if err := unmount(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	ballast := filepath.Join(dir, "ballast")
+	if err := os.WriteFile(ballast, make([]byte, 2<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	store := filepath.Join(dir, "store")
+	if err := os.Mkdir(store, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	tier, err := s.Open(ctx, store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved := fill(t, tier)
+	if err := intact(ctx, tier, saved); err != nil {
+		t.Fatalf("with the disk full: %v", err)
+	}
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 8 {
+		k := diskKey(1000 + i)
+		if _, err := tier.Save(ctx, diskRecord(k, 10_000), tiers.Cond{}); err != nil {
+			t.Fatalf("there is room again, and a save fails: %v", err)
+		}
+		saved = append(saved, k)
+	}
+	if _, err := tier.Delete(ctx, saved[0], tiers.Cond{}); err != nil {
+		t.Fatalf("there is room again, and a delete fails: %v", err)
+	}
+	saved = saved[1:]
+	if err := errors.Join(intact(ctx, tier, saved), tier.Close(ctx)); err != nil {
+		t.Fatalf("after room was made: %v", err)
+	}
+	if tier, err = s.Open(ctx, store); err != nil {
+		t.Fatalf("it does not open again: %v", err)
+	}
+	if err := errors.Join(intact(ctx, tier, saved), tier.Close(ctx)); err != nil {
+		t.Fatalf("opened again: %v", err)
+	}
+}
+
+// fill saves until ten saves in a row do not fit, and answers what did.
+func fill(t *testing.T, tier tiers.Tier) (saved []tiers.Key) {
+	t.Helper()
+	refused := 0
+	for i := 0; refused < 10; i++ {
+		if i == 1000 {
+			t.Fatal("the disk does not get full")
+		}
+		k := diskKey(i)
+		_, err := tier.Save(t.Context(), diskRecord(k, 50_000), tiers.Cond{})
+		switch {
+		case err == nil:
+			saved = append(saved, k)
+			refused = 0
+		case errors.Is(err, tiers.ErrFull):
+			refused++
+		default:
+			t.Fatalf("after %d saves: %v, want tiers.ErrFull", len(saved), err)
+		}
+	}
+	return saved
+}
+
+func diskKey(i int) tiers.Key {
+	return tiers.Key{Category: "crash.test", Name: fmt.Sprintf("disk-%04d", i)}
+}
+
+func diskRecord(k tiers.Key, size int) tiers.Record {
+	return tiers.Record{Key: k, Codec: "json", Schema: 1, Value: encode(k.Name, 1, strings.Repeat("x", size))}
+}
+
+func intact(ctx context.Context, t tiers.Tier, keys []tiers.Key) error {
+	var errs []error
+	for _, k := range keys {
+		r, err := t.Load(ctx, k)
+		if err == nil {
+			_, err = decode(k.Name, r.Value)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%q was acknowledged: %w", k.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
