@@ -1,0 +1,5 @@
+package tiertest
+
+import "testing"
+
+func TestHonestTierPasses(t *testing.T) { Run(t, honest()) }
