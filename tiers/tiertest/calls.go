@@ -2,7 +2,6 @@ package tiertest
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -254,13 +253,6 @@ func (t *T) wantSame(when string, got, want tiers.Record) {
 		t.Errorf("%s: %s has created %v, updated %v, expires %v; want %v, %v, %v", when, show(got.Key),
 			got.Created, got.Updated, got.Expires, want.Created, want.Updated, want.Expires)
 	}
-}
-
-// ended is a context that was over before the work began.
-func (t *T) ended() context.Context {
-	ctx, cancel := context.WithCancel(t.ctx)
-	cancel()
-	return ctx
 }
 
 func show(k tiers.Key) string {

@@ -164,6 +164,11 @@ func groups() []group {
 		{"conditions", conditionRules()},
 		{"expiry", expiryRules()},
 		{"listing", listingRules()},
+		{"batches", batchRules()},
+		{"apply", applyRules()},
+		{"sweeping", sweepRules()},
+		{"contexts", contextRules()},
+		{"lifecycle", lifecycleRules()},
 	}
 }
 
