@@ -1,6 +1,9 @@
 package config
 
 import (
+	"cmp"
+	"fmt"
+	"reflect"
 	"strconv"
 	"strings"
 
@@ -18,12 +21,14 @@ type place struct {
 	line, column int
 	text         string // the value as decoded, to notice that Go code changed it since
 	expanded     string // "env NAME" or "file PATH" when the value came from there
+	option       bool   // not written but given by the caller
 }
 
 // block is the part of a document that only a driver can read.
 type block struct {
 	node *yaml.Node
 	file string
+	dir  string // relative paths are relative to it
 }
 
 // pathKey makes a path comparable; names of categories hold dots themselves.
@@ -42,4 +47,49 @@ func position(file string, line int) string {
 		return file
 	}
 	return file + ":" + strconv.Itoa(line)
+}
+
+// leafText is the text of a setting, by which a later change is noticed.
+func leafText(v reflect.Value) string {
+	switch t := v.Interface().(type) {
+	case Secret:
+		return string(t)
+	case *bool:
+		if t == nil {
+			return ""
+		}
+		return strconv.FormatBool(*t)
+	case []string:
+		return strings.Join(t, ", ")
+	default:
+		return fmt.Sprint(t)
+	}
+}
+
+// sourceOf says where the value of a setting comes from.
+func (e *Effective) sourceOf(path ...string) string {
+	var source string
+	walk(e.raw, func(l leaf) {
+		if pathKey(l.at) == pathKey(path) {
+			source = e.sourceOfLeaf(l)
+		}
+	})
+	return cmp.Or(source, "default")
+}
+
+func (e *Effective) sourceOfLeaf(l leaf) string {
+	p, written := e.raw.origin.find(l.at...)
+	switch {
+	case l.path == "data_dir" && (e.dataDir != "" || p.option):
+		return "--data-dir"
+	case written && p.text == leafText(l.value):
+		source := position(e.raw.origin.file, p.line)
+		if p.expanded != "" {
+			source += " (" + p.expanded + ")"
+		}
+		return source
+	case !l.value.IsZero():
+		return "Go"
+	}
+	return "default"
 }

@@ -1,0 +1,265 @@
+package config
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sagestore/sagestore/tiers"
+)
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+func (e *Effective) checkDatabase(f *faults) {
+	c := e.raw
+	_, written := c.origin.find("sqlite")
+	switch {
+	case c.Database.Driver == "postgres" && c.Postgres == nil:
+		f.add([]string{"database", "driver"}, "postgres has no block: write postgres: {url: ...}")
+	case c.Database.Driver == "" && c.Postgres != nil && (written || c.SQLite != SQLite{}):
+		f.add([]string{"postgres"}, fmt.Sprintf("contradicts the block %s: say which one counts with database.driver: sqlite or postgres", c.where("sqlite")))
+	}
+	if c.Postgres == nil {
+		return
+	}
+	u := checkURL(f, []string{"postgres", "url"}, c.Postgres.URL, "postgres", "postgresql")
+	if u == nil {
+		return
+	}
+	if _, has := u.User.Password(); has && c.Postgres.Password != "" {
+		f.add([]string{"postgres", "password"}, "there is one in "+c.where("postgres", "url")+" too: remove one")
+	}
+	if u.Query().Has("sslmode") && c.Postgres.SSLMode != "" {
+		f.add([]string{"postgres", "sslmode"}, "there is one in "+c.where("postgres", "url")+" too: remove one")
+	}
+}
+
+func (e *Effective) checkCache(f *faults) {
+	c := e.raw
+	if c.Cache.Driver == "redis" && c.Redis == nil {
+		f.add([]string{"cache", "driver"}, "redis has no block: write redis: {url: ...}")
+	}
+	if c.Redis == nil {
+		return
+	}
+	u := checkURL(f, []string{"redis", "url"}, c.Redis.URL, "redis", "rediss", "unix")
+	if u == nil {
+		return
+	}
+	if _, has := u.User.Password(); has && c.Redis.Password != "" {
+		f.add([]string{"redis", "password"}, "there is one in "+c.where("redis", "url")+" too: remove one")
+	}
+	if u.User.Username() != "" && c.Redis.Username != "" {
+		f.add([]string{"redis", "username"}, "there is one in "+c.where("redis", "url")+" too: remove one")
+	}
+}
+
+// checkURL answers the URL, or nil after reporting what is wrong with it; the
+// report never holds any part of it.
+func checkURL(f *faults, at []string, text Secret, schemes ...string) *url.URL {
+	forms := strings.Join(schemes, ":// or ") + "://"
+	if text == "" {
+		f.add(at, "is missing: write a URL that begins with "+forms)
+		return nil
+	}
+	u, err := url.Parse(string(text))
+	switch {
+	case err != nil:
+		f.add(at, "is no URL (not shown): write one that begins with "+forms+", and the password apart, under password")
+		return nil
+	case !slices.Contains(schemes, u.Scheme):
+		f.add(at, "has the wrong scheme: write a URL that begins with "+forms)
+		return nil
+	}
+	return u
+}
+
+func (e *Effective) checkTiers(f *faults) {
+	for _, name := range sortedKeys(e.raw.Tiers) {
+		at, t := []string{"tiers", name}, e.raw.Tiers[name]
+		_, engine := engineTier(name)
+		_, ours := e.drivers[name]
+		switch {
+		case ours || engine:
+			f.add(at, fmt.Sprintf("%q is built in: its settings stand under %s, or choose another name", name, name))
+		case name == "" || tiers.CheckNamespace(name) != nil:
+			f.add(at, "the name of a tier is 1 to 64 of a-z, 0-9, \"_\" and \"-\"")
+		}
+		if t.Driver == "" {
+			f.add(append(at, "driver"), "is missing: name the driver of this tier")
+			continue
+		}
+		if e.options.drivers != nil {
+			e.checkOwnDriver(f, name, t)
+		}
+	}
+	if e.options.drivers == nil || e.cfg.InMemory {
+		return
+	}
+	for _, tier := range []string{"memory", "cache", "database", "file"} {
+		driver := e.drivers[tier]
+		if _, ok := e.options.drivers.Find(tier, driver); !ok {
+			at := []string{tier}
+			switch driver {
+			case "redis", "postgres":
+				at = []string{driver}
+			}
+			f.add(at, fmt.Sprintf("needs the driver %s of tier %s, which is not linked into this program: pass all.Tiers(), or append it to the drivers", driver, tier))
+		}
+	}
+}
+
+func (e *Effective) checkName(f *faults, name string) {
+	at := []string{"categories", name}
+	if err := tiers.CheckCategory(name); err != nil {
+		f.add(at, err.Error()).Err = tiers.ErrCategory
+		return
+	}
+	tier, reserved := strings.CutPrefix(name, storePrefix)
+	own := e.raw.Categories[name].Tier
+	switch {
+	case name == "store" || reserved && !slices.Contains(e.tierNames(), tier):
+		f.add(at, "names below store are reserved"+didYouMean(name, prefixed(storePrefix, e.tierNames()))).Err = tiers.ErrCategory
+	case reserved && own != "" && own != tier:
+		f.add(append(at, "tier"), fmt.Sprintf("%s lives in %s: only its other settings can be changed", name, tier)).Err = tiers.ErrCategory
+	}
+}
+
+func prefixed(prefix string, names []string) []string {
+	out := make([]string, len(names))
+	for i, n := range names {
+		out[i] = prefix + n
+	}
+	return out
+}
+
+// checkCategory reports what is wrong with a rule beyond its single values when
+// it comes from the configuration, and everything when a library brings it.
+func (e *Effective) checkCategory(f *faults, at []string, c Category) {
+	if at[0] != "categories" {
+		for _, l := range categoryLeaves(at, &c) {
+			if problem := checkLeaf(l, nil); problem != "" {
+				f.add(l.at, problem)
+			}
+		}
+	}
+	report := func(field, value, problem string) {
+		path := append(slices.Clip(at), field)
+		f.add(path, e.raw.conceal(path, value, problem)).Err = tiers.ErrCategory
+	}
+	home, problem := e.tierOf(c.Tier)
+	if problem != "" {
+		report("tier", c.Tier, problem)
+	}
+	if c.Codec != "" && !slices.Contains(e.codecs, c.Codec) {
+		report("codec", c.Codec, fmt.Sprintf("there is no codec %q%s", c.Codec, didYouMean(c.Codec, e.codecs)))
+	}
+	for i, near := range c.Near {
+		tier, problem := e.tierOf(near)
+		switch {
+		case problem != "":
+			report("near", near, problem)
+		case tier != "memory":
+			report("near", near, fmt.Sprintf("%s can't stand in front of another tier: only memory can", near))
+		case home == tier:
+			report("near", near, "is the home itself")
+		case slices.Contains(c.Near[:i], near):
+			report("near", near, fmt.Sprintf("names %s twice", near))
+		}
+	}
+}
+
+func categoryLeaves(at []string, c *Category) (ls []leaf) {
+	shadow := Config{Categories: map[string]Category{"": *c}}
+	walk(&shadow, func(l leaf) {
+		l.at = append(slices.Clip(at), l.at[len(l.at)-1])
+		ls = append(ls, l)
+	})
+	return ls
+}
+
+func checkBackup(f *faults, c *Config) {
+	b := c.Backup
+	at := func(field string) []string { return []string{"backup", field} }
+	if b.At != "" {
+		if _, err := time.Parse("15:04", b.At); err != nil {
+			f.add(at("at"), c.conceal(at("at"), b.At, fmt.Sprintf("%q is no time of day: write 03:30", b.At)))
+		}
+		if b.Interval == "hourly" {
+			f.add(at("at"), "has no meaning with "+c.where("backup", "interval")+", which is hourly")
+		}
+	}
+	if _, err := time.LoadLocation(b.Zone); err != nil {
+		f.add(at("zone"), c.conceal(at("zone"), b.Zone, fmt.Sprintf("%q is not in the time zone database: write a name such as Europe/Paris", b.Zone)))
+	}
+	if b.Cron != "" {
+		if problem := checkCron(b.Cron); problem != "" {
+			f.add(at("cron"), c.conceal(at("cron"), b.Cron, problem))
+		}
+		for _, other := range []struct{ field, value string }{{"interval", b.Interval}, {"at", b.At}} {
+			if other.value != "" {
+				f.add(at("cron"), "contradicts "+c.where("backup", other.field)+": remove one")
+			}
+		}
+	}
+	for _, r := range b.Recipients {
+		switch {
+		case strings.HasPrefix(strings.ToUpper(r), "AGE-SECRET-KEY-"):
+			f.add(at("recipients"), "holds a secret key: write the public one, which begins with age1")
+		case !strings.HasPrefix(r, "age1") && !strings.HasPrefix(r, "ssh-"):
+			f.add(at("recipients"), "holds a text that is no public key: one begins with age1 or ssh-")
+		}
+	}
+	if b.Webhook != "" {
+		checkURL(f, at("webhook"), b.Webhook, "https", "http")
+	}
+}
+
+func checkEncryption(f *faults, c *Config) {
+	for _, id := range sortedKeys(c.Encryption.Keys) {
+		if _, problem := decodeKey(c.Encryption.Keys[id]); problem != "" {
+			f.add([]string{"encryption", "keys", id}, problem)
+		}
+	}
+	current := c.Encryption.Current
+	if _, ok := c.Encryption.Keys[current]; !ok && current != "" {
+		at := []string{"encryption", "current"}
+		f.add(at, c.conceal(at, current, fmt.Sprintf("there is no key %q under encryption.keys%s", current, didYouMean(current, sortedKeys(c.Encryption.Keys)))))
+	}
+}
+
+// decodeKey answers the 32 bytes of a key, or what is wrong without showing it.
+func decodeKey(text Secret) (k []byte, problem string) {
+	s := strings.TrimSpace(string(text))
+	if b, err := hex.DecodeString(s); err == nil && len(b) == 32 {
+		return b, ""
+	}
+	for _, enc := range []*base64.Encoding{base64.StdEncoding, base64.RawStdEncoding, base64.URLEncoding, base64.RawURLEncoding} {
+		if b, err := enc.DecodeString(s); err == nil && len(b) == 32 {
+			return b, ""
+		}
+	}
+	return nil, "is not 32 bytes as base64 or as 64 hex digits (not shown): make one with openssl rand -base64 32"
+}
+
+// parseStrategy reads when checkpoints are made.
+func parseStrategy(text string) (name string, every int, problem string) {
+	words := []string{"after_tool_call", "after_model_response", "never"}
+	if slices.Contains(words, text) {
+		return text, 0, ""
+	}
+	if number, is := strings.CutPrefix(text, "every "); is {
+		n, err := strconv.Atoi(strings.TrimSpace(number))
+		if err != nil || n < 1 {
+			return "", 0, fmt.Sprintf("%q: the number of iterations is 1 or more", text)
+		}
+		return "every", n, ""
+	}
+	return "", 0, fmt.Sprintf("%q is not known%s", text, didYouMean(text, append(words, "every 3")))
+}
