@@ -1,6 +1,7 @@
 package tiertest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,7 +56,7 @@ func startOfTime() time.Time { return time.Date(2024, 5, 6, 7, 8, 9, 123456789, 
 // runRule runs the rule in a goroutine of its own: one that hangs although its
 // context is over is reported and left behind.
 func runRule(ctx context.Context, c Config, r rule, name, dir string) outcome {
-	ctx, cancel := context.WithTimeout(ctx, ruleTime)
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(r.time, ruleTime))
 	defer cancel()
 	start := startOfTime()
 	if c.ServerClock {

@@ -32,6 +32,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sagestore/sagestore/tiers"
 )
@@ -152,6 +153,7 @@ type rule struct {
 	why   string
 	needs []Capability      // passed over when one is not there
 	when  func(Config) bool // passed over when not; nil is always
+	time  time.Duration     // how long it may take; 0 is ruleTime
 	run   func(t *T)
 }
 
@@ -169,6 +171,8 @@ func groups() []group {
 		{"sweeping", sweepRules()},
 		{"contexts", contextRules()},
 		{"lifecycle", lifecycleRules()},
+		{"model", modelRules()},
+		{"linearizability", linearRules()},
 	}
 }
 
