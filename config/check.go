@@ -77,10 +77,14 @@ func orWords(l leaf, text string, grammar func() string) (problem string) {
 	if best := nearest(text, l.words); best != "" && len(text) > 3 {
 		return fmt.Sprintf("%q is not known; did you mean %q?", text, best)
 	}
-	if len(l.words) > 0 {
-		problem += " or " + orList(l.words)
+	return problem + orWord(l.words)
+}
+
+func orWord(words []string) string {
+	if len(words) == 0 {
+		return ""
 	}
-	return problem
+	return ", " + strings.Join(words, ", ")
 }
 
 // conceal keeps a value that was expanded from a variable or a file out of the

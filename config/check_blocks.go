@@ -99,18 +99,39 @@ func (e *Effective) checkTiers(f *faults) {
 			e.checkOwnDriver(f, name, t)
 		}
 	}
-	if e.options.drivers == nil || e.cfg.InMemory {
+	e.checkLinked(f)
+}
+
+// checkLinked reports drivers that the configuration asks for and that the
+// program does not have. What only a default asks for is told when it is used:
+// an app may do without some tiers.
+func (e *Effective) checkLinked(f *faults) {
+	if e.options.drivers == nil {
 		return
 	}
-	for _, tier := range []string{"memory", "cache", "database", "file"} {
-		driver := e.drivers[tier]
-		if _, ok := e.options.drivers.Find(tier, driver); !ok {
-			at := []string{tier}
-			switch driver {
-			case "redis", "postgres":
-				at = []string{driver}
+	asked := make(map[string][]string) // where, by tier
+	ask := func(store string, at ...string) {
+		if tier, problem := e.tierOf(store); store != "" && problem == "" && asked[tier] == nil {
+			asked[tier] = at
+		}
+	}
+	if e.cfg.InMemory {
+		ask("memory", "in_memory")
+	} else {
+		for _, engine := range []string{"redis", "postgres"} {
+			if tier, _ := engineTier(engine); e.drivers[tier] == engine {
+				ask(tier, engine)
 			}
-			f.add(at, fmt.Sprintf("needs the driver %s of tier %s, which is not linked into this program: pass all.Tiers(), or append it to the drivers", driver, tier))
+		}
+		ask(e.raw.DefaultStore, "default_store")
+		for _, name := range sortedKeys(e.raw.Categories) {
+			ask(e.raw.Categories[name].Tier, "categories", name, "tier")
+		}
+	}
+	for _, tier := range sortedKeys(asked) {
+		driver, ours := e.drivers[tier]
+		if _, ok := e.options.drivers.Find(tier, driver); ours && !ok {
+			f.add(asked[tier], fmt.Sprintf("needs the driver %s of tier %s, which this program does not have: append it to the drivers, or pass all.Tiers()", driver, tier)).Err = tiers.ErrUnsupported
 		}
 	}
 }

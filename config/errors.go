@@ -19,7 +19,7 @@ type Error struct {
 // Error puts the whole into one line.
 func (e *Error) Error() string {
 	var b strings.Builder
-	if e.File != "" {
+	if e.File != "" || e.Line > 0 {
 		b.WriteString(position(e.File, e.Line) + ": ")
 	} else if e.Path == "" {
 		b.WriteString("config: ")

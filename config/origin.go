@@ -43,8 +43,11 @@ func (o *origin) find(path ...string) (p place, ok bool) {
 }
 
 func position(file string, line int) string {
-	if line == 0 {
+	switch {
+	case line == 0:
 		return file
+	case file == "":
+		return "line " + strconv.Itoa(line)
 	}
 	return file + ":" + strconv.Itoa(line)
 }

@@ -154,7 +154,7 @@ func (e *Effective) rule(name string, lib *Category) (d draft, ok bool) {
 			continue
 		}
 		if p, has := e.rule(parent, nil); has {
-			d.fill(p.Category, func(field string) string { return "parent " + parent + ", " + p.source[field] })
+			d.fill(p.Category, func(field string) string { return "parent " + parent + " (" + p.source[field] + ")" })
 			set(RuleParent)
 			return d, true
 		}
@@ -163,7 +163,7 @@ func (e *Effective) rule(name string, lib *Category) (d draft, ok bool) {
 	if e.cfg.DefaultStore == "" || d.rule == "" && e.looksMisspelt(name) {
 		return d, false
 	}
-	d.fill(Category{Tier: e.cfg.DefaultStore}, called("default_store, "+e.sourceOf("default_store")))
+	d.fill(Category{Tier: e.cfg.DefaultStore}, called(e.via("default_store")))
 	set(RuleDefaultStore)
 	return d, true
 }
@@ -195,6 +195,11 @@ func (e *Effective) unknown(name string) error {
 	return &tiers.Error{Op: "use", Category: name, Hint: hint, Err: tiers.ErrCategory}
 }
 
+// via names another setting as the source of a value.
+func (e *Effective) via(path ...string) string {
+	return strings.Join(path, ".") + " (" + e.sourceOf(path...) + ")"
+}
+
 // policy turns gathered rules, which are known to be right, into values.
 func (e *Effective) policy(name string, d draft) Policy {
 	p := Policy{Category: name, Rule: d.rule, Codec: d.Codec, Near: slices.Clone(d.Near), Source: d.source}
@@ -206,16 +211,16 @@ func (e *Effective) policy(name string, d draft) Policy {
 	}
 	ttl, near, limit, over := string(d.TTL), string(d.NearTTL), string(d.MaxValue), string(d.CompressOver)
 	if p.Tier == "cache" && e.cfg.Redis != nil {
-		or("ttl", string(e.cfg.Redis.TTLDefault), "redis.ttl_default, "+e.sourceOf("redis", "ttl_default"), &ttl)
+		or("ttl", string(e.cfg.Redis.TTLDefault), e.via("redis", "ttl_default"), &ttl)
 	}
 	if p.Tier == "file" {
-		or("codec", e.cfg.File.Format, "file.format, "+e.sourceOf("file", "format"), &p.Codec)
+		or("codec", e.cfg.File.Format, e.via("file", "format"), &p.Codec)
 	}
 	or("ttl", string(Never), "default", &ttl)
 	or("codec", "json", "default", &p.Codec)
 	or("near_ttl", defaultOf("categories.*.near_ttl"), "default", &near)
 	or("max_value", defaultOf("categories.*.max_value"), "default", &limit)
-	or("compress_over", string(e.cfg.CompressOver), "compress_over, "+e.sourceOf("compress_over"), &over)
+	or("compress_over", string(e.cfg.CompressOver), e.via("compress_over"), &over)
 
 	p.TTL, _ = TTL(ttl).Duration()
 	p.Session = TTL(ttl) == UntilSessionEnds

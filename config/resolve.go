@@ -2,6 +2,8 @@ package config
 
 import (
 	"cmp"
+	"fmt"
+	"log/slog"
 	"maps"
 	"path/filepath"
 	"reflect"
@@ -63,6 +65,17 @@ type KeyRing struct {
 	Current string
 	Keys    map[string][]byte // 32 bytes each
 }
+
+// Format hides the keys.
+func (k KeyRing) Format(f fmt.State, _ rune) {
+	_, _ = fmt.Fprintf(f, "{%s %d keys}", k.Current, len(k.Keys)) // fmt.State never fails
+}
+
+// MarshalText hides the keys.
+func (k KeyRing) MarshalText() ([]byte, error) { return fmt.Append(nil, k), nil }
+
+// LogValue hides the keys.
+func (k KeyRing) LogValue() slog.Value { return slog.StringValue(fmt.Sprint(k)) }
 
 // Check reports all faults of a configuration at once; [Load] and [Parse] do
 // it by themselves. It looks at no file and no variable.

@@ -95,7 +95,7 @@ func parseRetention(text string) (r Retention, problem string) {
 	return Retention(n), ""
 }
 
-const spanForms = "write seconds (3600) or 90s, 15m, 24h, 30d, 2w"
+const spanForms = "write seconds (3600), 90s, 15m, 24h, 30d, 2w"
 
 // parseSpan answers the span, or what is wrong with the text.
 func parseSpan(text string) (d time.Duration, problem string) {
@@ -142,6 +142,26 @@ func spanUnit(name string) (unit time.Duration, ok bool) {
 		return 7 * 24 * time.Hour, true
 	}
 	return 0, false
+}
+
+// formatSpan writes a span in the largest unit that divides it.
+func formatSpan(d time.Duration) string {
+	for _, unit := range []string{"d", "h", "m", "s"} {
+		if size, _ := spanUnit(unit); d >= size && d%size == 0 {
+			return strconv.FormatInt(int64(d/size), 10) + unit
+		}
+	}
+	return strconv.FormatInt(d.Milliseconds(), 10) + "ms"
+}
+
+// formatSize writes bytes in the largest unit that divides them.
+func formatSize(n int64) string {
+	for _, unit := range []string{"TiB", "GiB", "MiB", "KiB"} {
+		if size, _ := sizeUnit(unit); n >= size && n%size == 0 {
+			return strconv.FormatInt(n/size, 10) + unit
+		}
+	}
+	return strconv.FormatInt(n, 10)
 }
 
 const sizeForms = "write bytes (65536) or 64KiB, 64MiB, 1GiB"

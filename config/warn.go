@@ -1,0 +1,106 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Warning is about a setting that is right and may still surprise.
+type Warning struct {
+	File    string `json:"file,omitempty"`
+	Line    int    `json:"line,omitempty"`
+	Path    string `json:"path"`
+	Message string `json:"message"`
+}
+
+// String puts the whole into one line.
+func (w Warning) String() string {
+	if w.File == "" && w.Line == 0 {
+		return w.Path + ": " + w.Message
+	}
+	return position(w.File, w.Line) + ": " + w.Path + ": " + w.Message
+}
+
+// Warnings answers what deserves a second look, in the order of the file.
+func (e *Effective) Warnings() []Warning {
+	f := faults{origin: e.raw.origin}
+	warn := func(message string, at ...string) { f.add(at, message) }
+	c := e.raw
+
+	if c.Redis != nil && e.drivers["cache"] != "redis" {
+		warn("is not used, since "+c.where("cache", "driver")+" is "+e.drivers["cache"], "redis")
+	}
+	if c.Cache.Path != "" && e.drivers["cache"] != "file" {
+		warn("is not used, since the cache is Redis", "cache", "path")
+	}
+	if c.Postgres != nil && e.drivers["database"] != "postgres" {
+		warn("is not used, since "+c.where("database", "driver")+" is "+e.drivers["database"], "postgres")
+	}
+	if c.SQLite != (SQLite{}) && e.drivers["database"] != "sqlite" {
+		warn("is not used, since the database is PostgreSQL", "sqlite")
+	}
+	if c.SQLite.Path == ":memory:" {
+		warn("keeps the database in this process: it is gone at the end", "sqlite", "path")
+	}
+	if e.InMemory {
+		warn("keeps everything in this process: it is gone at the end", "in_memory")
+	}
+	e.warnCategories(warn)
+	if c.Backup.Enabled && !e.InMemory {
+		warn("is accepted but not active yet", "backup")
+	} else if !c.Backup.Enabled && (c.Backup.Interval != "" || c.Backup.Cron != "" || c.Backup.Dest != "") {
+		warn("is not enabled: only sagestore backup create makes one", "backup")
+	}
+	if c.Encryption.Current == "" && len(c.Encryption.Keys) > 0 {
+		warn("names no current key: values can be read, and not be encrypted", "encryption")
+	}
+
+	_ = f.err() // sorts
+	all := make([]Warning, len(f.found))
+	for i, w := range f.found {
+		all[i] = Warning{File: w.File, Line: w.Line, Path: w.Path, Message: w.Problem}
+	}
+	return all
+}
+
+func (e *Effective) warnCategories(warn func(string, ...string)) {
+	var process, encrypted []string
+	shared := ""
+	for _, tier := range []string{"cache", "database"} {
+		if driver := e.drivers[tier]; driver == "redis" || driver == "postgres" {
+			shared = driver
+		}
+	}
+	for _, p := range e.Policies() {
+		at := []string{"categories", p.Category}
+		if p.Tier == "memory" {
+			process = append(process, p.Category)
+		}
+		if p.Encrypt {
+			encrypted = append(encrypted, p.Category)
+		}
+		if len(p.Near) > 0 {
+			warn("is accepted but not active yet", append(at, "near")...)
+		}
+		for parent := parentOf(p.Category); parent != ""; parent = parentOf(parent) {
+			if c := e.raw.Categories[parent]; c.Encrypt != nil && *c.Encrypt && !p.Encrypt {
+				warn(fmt.Sprintf("is not encrypted: it has a rule of its own, so that of %s does not hold for it", parent), at...)
+				break
+			}
+		}
+	}
+	if shared != "" && len(process) > 0 && !e.InMemory {
+		warn(fmt.Sprintf("%s in memory: each process sees only its own, although %s is shared between processes", livesIn(process), shared), "categories")
+	}
+	if len(encrypted) > 0 && e.raw.Encryption.Current == "" {
+		warn(fmt.Sprintf("%s encrypt, and encryption names no current key: the program must bring keys of its own", strings.Join(slices.Compact(encrypted), ", ")), "categories")
+	}
+}
+
+func livesIn(names []string) string {
+	if len(names) == 1 {
+		return names[0] + " lives"
+	}
+	return strings.Join(names, ", ") + " live"
+}
