@@ -1,0 +1,114 @@
+package filetree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"sync"
+
+	"github.com/sagestore/sagestore/tiers"
+)
+
+// dirSyncs makes changes of directories durable. Callers that come while a
+// directory is being synced share the next sync of it: theirs begins after
+// their change, so it covers all of them.
+type dirSyncs struct {
+	root *os.Root
+	mu   sync.Mutex
+	dirs map[string]*dirSync // those being synced now
+	work sync.WaitGroup
+}
+
+// dirSync is a directory that is being synced; next is who came meanwhile.
+type dirSync struct{ next *shared }
+
+// shared is one sync that several callers wait for.
+type shared struct {
+	done chan struct{}
+	err  error
+}
+
+// sync returns when everything that was done in the directory before the call
+// is durable. When the context ends first it is not known whether it is.
+func (s *dirSyncs) sync(ctx context.Context, dir string) error {
+	s.mu.Lock()
+	if busy := s.dirs[dir]; busy != nil {
+		if busy.next == nil {
+			busy.next = &shared{done: make(chan struct{})}
+		}
+		mine := busy.next
+		s.mu.Unlock()
+		select {
+		case <-mine.done:
+			return mine.err
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", tiers.ErrCommitUnknown, context.Cause(ctx))
+		}
+	}
+	own := &dirSync{}
+	s.dirs[dir] = own
+	s.mu.Unlock()
+	err := s.fsync(dir)
+	s.pass(dir, own)
+	return err
+}
+
+// pass goes on with those who came meanwhile, in a goroutine, since the one
+// that synced first has its answer.
+func (s *dirSyncs) pass(dir string, d *dirSync) {
+	if next := s.take(dir, d); next != nil {
+		s.work.Go(func() {
+			for ; next != nil; next = s.take(dir, d) {
+				next.err = s.fsync(dir)
+				close(next.done)
+			}
+		})
+	}
+}
+
+// take answers who waits for the next sync; with nobody there, the directory is
+// no longer being synced.
+func (s *dirSyncs) take(dir string, d *dirSync) *shared {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := d.next
+	d.next = nil
+	if next == nil {
+		delete(s.dirs, dir)
+	}
+	return next
+}
+
+// fsync syncs the directory. When an empty one was removed meanwhile, that is
+// what has to be durable, and its parent is synced.
+func (s *dirSyncs) fsync(dir string) error {
+	for {
+		f, err := s.root.Open(orRoot(dir))
+		if errors.Is(err, fs.ErrNotExist) && dir != "" {
+			dir = parentOf(dir)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		return errors.Join(syncDir(f), f.Close())
+	}
+}
+
+// orRoot names the root itself when dir is empty.
+func orRoot(dir string) string {
+	if dir == "" {
+		return "."
+	}
+	return dir
+}
+
+func parentOf(dir string) string {
+	if p := path.Dir(dir); p != "." {
+		return p
+	}
+	return ""
+}

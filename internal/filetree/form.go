@@ -1,0 +1,60 @@
+package filetree
+
+import (
+	"context"
+	"time"
+
+	"github.com/sagestore/sagestore/tiers"
+)
+
+// Form is how a tree keeps one record: in which files, with what in them. Its
+// methods are called with the stem of those files: the escaped end of the key.
+// Those that change anything are called with the key's lock held.
+type Form interface {
+	// Stem answers the stem of a name that a record's value may have; ok is
+	// false for any other name.
+	Stem(name string) (stem string, ok bool)
+	// Own tells whether a name that begins with a dot belongs to the form.
+	Own(name string) bool
+	// Find looks for the record, expired or not. Without whole it may leave out
+	// everything but the version and the times. A record that is there but
+	// can't be read is answered with its version, and an error. It holds no
+	// lock and still sees one state of the record.
+	Find(d *Dir, stem string, whole bool) (Found, error)
+	// Guard answers an error when a save must not replace what was found. err is
+	// what Find said about it.
+	Guard(d *Dir, found Found, err error) error
+	// Put stores r over what was found. placed tells whether r can be seen,
+	// whatever the error.
+	Put(ctx context.Context, d *Dir, stem string, found Found, r tiers.Record) (placed bool, err error)
+	// Expire stores only when the record ends: found.Record.Expires.
+	Expire(ctx context.Context, d *Dir, stem string, found Found) error
+	// Remove removes everything of the record. gone tells whether its value is
+	// gone, whatever the error.
+	Remove(ctx context.Context, d *Dir, stem string, found Found) (gone bool, err error)
+	// Survey visits each stem that the names of a directory hold.
+	Survey(d *Dir, names []string, now time.Time, visit func(Sight) bool) error
+}
+
+// Found is a record as it was found, and in which files; none means that it is
+// not there.
+type Found struct {
+	Record tiers.Record // without the key
+	Files  []File       // with the record's value, the one that counts first
+	Meta   any          // what the form wants to remember
+}
+
+// Sight is what can be told of a record without reading its value.
+type Sight struct {
+	Stem    string
+	Size    int64 // of the value
+	Absent  bool  // there is no value: what is there is left over
+	Expired bool
+	Litter  bool // something of it is left over, which Remove or Put did not finish
+}
+
+// Sweeping is implemented by a form that leaves litter; Tidy removes it. It is
+// called with the key's lock held.
+type Sweeping interface {
+	Tidy(d *Dir, stem string, found Found) error
+}

@@ -1,0 +1,7 @@
+//go:build unix
+
+package filetree
+
+import "syscall"
+
+const errQuota = syscall.EDQUOT

@@ -1,0 +1,5 @@
+package filetree
+
+import "golang.org/x/sys/windows"
+
+const errQuota = windows.ERROR_DISK_FULL

@@ -1,0 +1,257 @@
+// Package filetree keeps records as files below a directory: what the file tier
+// and the local cache share. It knows where a key lives, who may change it, in
+// which order versions are issued, and how a change becomes visible at once and
+// durable; a [Form] knows what is in the files.
+//
+//	BASE/[@NAMESPACE/]CATEGORY/KEY.ENDING
+//	BASE/.lock/NN, NN.turn    the locks of 64 stripes of keys, and their turnstiles
+//	BASE/.mark                the highest version issued
+//	BASE/.../.tmp-NN-PID-N    a file being written under the lock of stripe NN
+//
+// A [Tree] implements tiers.Tier and every capability that a directory can
+// honestly offer. Several processes of a host may have one open at once.
+package filetree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sagestore/sagestore/tiers"
+)
+
+// Config says what to open. Dir and Form are needed.
+type Config struct {
+	Dir     string // made when it is not there; "~" is the home directory
+	Name    string // of the tier, for errors
+	Driver  string // for Describe
+	Log     *slog.Logger
+	Clock   tiers.Clock
+	Durable bool // fsync everything before it is acknowledged
+	Form    Form
+}
+
+// Tree is an open directory of records. It is safe for concurrent use.
+type Tree struct {
+	name, driver string
+	base         string // absolute
+	log          *slog.Logger
+	clock        tiers.Clock
+	durable      bool
+	form         Form
+
+	root    *os.Root
+	gate    *gate
+	stripes *stripes
+	mark    *mark
+	syncs   *dirSyncs
+	rooted  rooted
+	pid     int
+	temps   atomic.Uint64
+	kept    atomic.Int64 // edits that slipped in and were kept
+	exact   atomic.Bool  // the file system was seen to keep microseconds
+	broken  atomic.Pointer[error]
+	counted counters
+
+	closing sync.Once
+	closed  error
+}
+
+// counters are what Stats answers since the tree was opened.
+type counters struct{ hits, misses, errors, expired atomic.Int64 }
+
+// Open opens the tree and makes its directory when it is not there. Nothing
+// else is written before the first change, so a tree on a read-only file system
+// can be read.
+func Open(ctx context.Context, c Config) (*Tree, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	base, err := expand(c.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := makeBase(base, c.Durable); err != nil {
+		return nil, explain(err)
+	}
+	root, err := os.OpenRoot(base)
+	if err != nil {
+		return nil, explain(err)
+	}
+	t := &Tree{
+		name: c.Name, driver: c.Driver, base: base, log: c.Log, clock: c.Clock, durable: c.Durable, form: c.Form,
+		root: root, gate: newGate(), pid: os.Getpid(),
+	}
+	if t.log == nil {
+		t.log = slog.New(slog.DiscardHandler)
+	}
+	if t.clock == nil {
+		t.clock = tiers.SystemClock()
+	}
+	t.stripes = newStripes(root)
+	t.mark = &mark{root: root, clock: t.clock, durable: c.Durable, boot: bootID()}
+	t.syncs = &dirSyncs{root: root, dirs: map[string]*dirSync{}}
+	return t, nil
+}
+
+// expand answers the absolute path, with "~" replaced.
+func expand(dir string) (string, error) {
+	if dir == "" {
+		return "", tiers.Hint(fmt.Errorf("%w: no directory is named", tiers.ErrUnsupported), "set its path")
+	}
+	if rest, ok := strings.CutPrefix(dir, "~"); ok && (rest == "" || os.IsPathSeparator(rest[0])) {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", tiers.Hint(err, "set HOME, or write the path in full")
+		}
+		dir = filepath.Join(home, rest)
+	}
+	return filepath.Abs(dir)
+}
+
+// makeBase makes the directory and its parents; in a durable tree their entries
+// are durable too.
+func makeBase(base string, durable bool) error {
+	var missing []string
+	for dir := base; ; dir = filepath.Dir(dir) {
+		_, err := os.Stat(dir)
+		if err == nil || !errors.Is(err, fs.ErrNotExist) || dir == filepath.Dir(dir) {
+			break
+		}
+		missing = append(missing, dir)
+	}
+	if err := os.MkdirAll(base, 0o700); err != nil {
+		return err
+	}
+	for _, dir := range missing {
+		if !durable {
+			break
+		}
+		f, err := os.Open(filepath.Dir(dir))
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(syncDir(f), f.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close refuses new calls, waits for those that are in, and lets go of the
+// directory. Everything acknowledged is durable already. When the context ends
+// the waiting, a later Close goes on with it.
+func (t *Tree) Close(ctx context.Context) error {
+	if err := t.gate.shut(ctx); err != nil {
+		return tiers.Hint(&tiers.Error{Op: "close", Tier: t.name, Err: err}, "calls are still under way; close again")
+	}
+	t.syncs.work.Wait()
+	first := false
+	t.closing.Do(func() {
+		first = true
+		t.closed = errors.Join(t.stripes.close(), t.mark.close(), t.root.Close())
+	})
+	if !first {
+		return nil
+	}
+	return t.closed
+}
+
+// Describe answers what the tree is.
+func (t *Tree) Describe() tiers.Info {
+	return tiers.Info{Driver: t.driver, Place: t.base, Scope: tiers.ScopeHost, Durable: true}
+}
+
+// Logger answers the tree's logger.
+func (t *Tree) Logger() *slog.Logger { return t.log }
+
+// Base answers the tree's directory, an absolute path.
+func (t *Tree) Base() string { return t.base }
+
+func (t *Tree) join(dir, name string) string {
+	return filepath.Join(t.base, filepath.FromSlash(dir), name)
+}
+
+// enter lets a call in; every call that got in leaves through the gate.
+func (t *Tree) enter(ctx context.Context) error {
+	if !t.gate.enter() {
+		return tiers.ErrClosed
+	}
+	if ctx.Err() != nil {
+		t.gate.leave()
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// writable answers an error once an fsync has failed: what the system still
+// holds in memory may never reach the disk, and a later fsync would not say so.
+func (t *Tree) writable() error {
+	if err := t.broken.Load(); err != nil {
+		return tiers.Hint(fmt.Errorf("%w: an earlier fsync failed: %w", tiers.ErrUnavailable, *err), reopen)
+	}
+	return nil
+}
+
+const reopen = "look at the disk, then close the store and open it again"
+
+// fsynced passes on what an fsync said. A failure ends all writing through this
+// handle, but for one that only says that there is no room.
+func (t *Tree) fsynced(err error) error {
+	if err == nil || isFull(err) {
+		return err
+	}
+	t.broken.CompareAndSwap(nil, &err)
+	return tiers.Hint(fmt.Errorf("fsync failed: %w", err), reopen)
+}
+
+// checkTimes finds out, once, whether the file system keeps microseconds.
+func (t *Tree) checkTimes(f *os.File, want time.Time) error {
+	if t.exact.Load() || want.UnixMicro()%1000 == 0 {
+		return nil
+	}
+	fi, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if got := fi.ModTime(); got.UnixMicro() != want.UnixMicro() {
+		return tiers.Hint(fmt.Errorf("%w: the file system keeps %s as %s, and versions are modification times in microseconds",
+			tiers.ErrUnsupported, want.UTC().Format(time.RFC3339Nano), got.UTC().Format(time.RFC3339Nano)),
+			"put the directory on another file system")
+	}
+	t.exact.Store(true)
+	return nil
+}
+
+// rooted remembers the directories that are known to survive a power cut.
+type rooted struct {
+	mu   sync.Mutex
+	dirs map[string]fs.FileInfo
+}
+
+// rootedMost bounds what is remembered; forgetting costs one fsync.
+const rootedMost = 4096
+
+func (r *rooted) has(dir string, fi fs.FileInfo) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known, ok := r.dirs[dir]
+	return ok && os.SameFile(known, fi)
+}
+
+func (r *rooted) add(dir string, fi fs.FileInfo) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.dirs == nil || len(r.dirs) >= rootedMost {
+		r.dirs = map[string]fs.FileInfo{}
+	}
+	r.dirs[dir] = fi
+}
