@@ -39,7 +39,6 @@ func programTime() time.Duration {
 // randomPrograms runs programs one after the other, each in a space of its own.
 // Within go test rapid also shrinks one that fails, and keeps it.
 func randomPrograms(t *T) {
-	const most = 40
 	real := tiers.SystemClock()
 	start := real.Now()
 	var n atomic.Int64
@@ -53,7 +52,7 @@ func randomPrograms(t *T) {
 
 	if !testing.Testing() { // rapid needs the flags of go test
 		for seed := 1; seed <= 100 && inTime(); seed++ {
-			program := programs(most).Example(seed)
+			program := programs().Example(seed)
 			if err := attempt(program); err != nil {
 				t.Fatalf("%v\nin the program\n%s", err, listing(program))
 			}
@@ -62,7 +61,7 @@ func randomPrograms(t *T) {
 	}
 	failed := false
 	rapid.Check(&rapidTB{t}, func(rt *rapid.T) {
-		program := programs(most).Draw(rt, "program")
+		program := programs().Draw(rt, "program")
 		if !failed && !inTime() {
 			return // what was tried until now is enough
 		}
@@ -76,12 +75,12 @@ func randomPrograms(t *T) {
 // concurrentPrograms runs a program for each of several callers, who share a
 // space but no key.
 func concurrentPrograms(t *T) {
-	const callers, rounds, most = 8, 6, 40
+	const callers, rounds = 8, 6
 	var done atomic.Int64
 	t.workers(callers, func(worker int) {
 		for round := range rounds {
 			prefix := fmt.Sprintf("caller%d/%d/", worker, round)
-			program := programs(most).Example(1000*worker + round + 1)
+			program := longPrograms().Example(1000*worker + round + 1)
 			m := newMachine(t, tiers.Space{Category: category}, prefix, false)
 			if err := m.run(program); err != nil {
 				t.Fatalf("caller %d: %v\nin the program\n%s", worker, err, listing(program))

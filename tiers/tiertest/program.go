@@ -76,10 +76,13 @@ func (s step) String() string {
 	}
 }
 
-// programs generates programs of up to most steps.
-func programs(most int) *rapid.Generator[[]step] {
-	return rapid.SliceOfN(steps(), 1, most)
+// programs generates short programs, which a failing one is shrunk to, and long
+// ones, which find more.
+func programs() *rapid.Generator[[]step] {
+	return rapid.OneOf(rapid.SliceOfN(steps(), 1, 12), longPrograms(), longPrograms())
 }
+
+func longPrograms() *rapid.Generator[[]step] { return rapid.SliceOfN(steps(), 25, 60) }
 
 func steps() *rapid.Generator[step] {
 	// Listed as often as they should come up.

@@ -14,12 +14,14 @@ import (
 	"github.com/sagestore/sagestore/tiers"
 )
 
-// How long a rule may take on a slow machine, and how much longer a tier may
-// take to notice that its context is over.
+// limits say how long a rule may take on a slow machine, and how much longer a
+// tier may take to notice that its context is over. Zero is the default.
+type limits struct{ rule, grace time.Duration }
+
 const (
 	ruleTime  = 60 * time.Second
 	graceTime = 5 * time.Second
-	maxFaults = 10
+	maxFaults = 20 // that are kept of one rule
 )
 
 // T runs one rule: it collects faults, opens the tier and knows its clock.
@@ -55,8 +57,8 @@ func startOfTime() time.Time { return time.Date(2024, 5, 6, 7, 8, 9, 123456789, 
 
 // runRule runs the rule in a goroutine of its own: one that hangs although its
 // context is over is reported and left behind.
-func runRule(ctx context.Context, c Config, r rule, name, dir string) outcome {
-	ctx, cancel := context.WithTimeout(ctx, cmp.Or(r.time, ruleTime))
+func runRule(ctx context.Context, c Config, r rule, name, dir string, l limits) outcome {
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(l.rule, r.time, ruleTime))
 	defer cancel()
 	start := startOfTime()
 	if c.ServerClock {
@@ -86,13 +88,14 @@ func runRule(ctx context.Context, c Config, r rule, name, dir string) outcome {
 	select {
 	case <-done:
 	case <-ctx.Done():
-		late := time.NewTimer(graceTime)
+		grace := cmp.Or(l.grace, graceTime)
+		late := time.NewTimer(grace)
 		defer late.Stop()
 		select {
 		case <-done:
 		case <-late.C:
 			stacks := make([]byte, 64<<10)
-			t.Errorf("it hangs: no return within %v of the end of its context\n%s", graceTime, stacks[:runtime.Stack(stacks, true)])
+			t.Errorf("it hangs: no return within %v of the end of its context\n%s", grace, stacks[:runtime.Stack(stacks, true)])
 		}
 	}
 	t.mu.Lock()

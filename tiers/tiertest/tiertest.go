@@ -100,7 +100,7 @@ func runGroups(t *testing.T, c Config, gs []group) {
 		t.Run(g.name, func(t *testing.T) {
 			for _, r := range g.rules {
 				t.Run(r.name, func(t *testing.T) {
-					out := runRule(t.Context(), c, r, g.name+"/"+r.name, t.TempDir())
+					out := runRule(t.Context(), c, r, g.name+"/"+r.name, t.TempDir(), limits{})
 					for _, line := range out.notes {
 						t.Log(line)
 					}
@@ -118,10 +118,10 @@ func runGroups(t *testing.T, c Config, gs []group) {
 // Check checks every rule and answers the broken ones, joined, each a *[Fault].
 // It makes its directories under dir.
 func Check(c Config, dir string) error {
-	return check(c, dir, groups(), func(string) bool { return true })
+	return check(c, dir, groups(), limits{}, func(string) bool { return true })
 }
 
-func check(c Config, dir string, gs []group, selected func(rule string) bool) error {
+func check(c Config, dir string, gs []group, l limits, selected func(rule string) bool) error {
 	var errs []error
 	for i, g := range gs {
 		for j, r := range g.rules {
@@ -133,7 +133,7 @@ func check(c Config, dir string, gs []group, selected func(rule string) bool) er
 			if err := os.MkdirAll(own, 0o700); err != nil {
 				return err
 			}
-			if out := runRule(context.Background(), c, r, full, own); out.fault != nil {
+			if out := runRule(context.Background(), c, r, full, own, l); out.fault != nil {
 				errs = append(errs, out.fault)
 			}
 		}
@@ -153,7 +153,7 @@ type rule struct {
 	why   string
 	needs []Capability      // passed over when one is not there
 	when  func(Config) bool // passed over when not; nil is always
-	time  time.Duration     // how long it may take; 0 is ruleTime
+	time  time.Duration     // how long it may take; 0 is the usual
 	run   func(t *T)
 }
 
