@@ -1,0 +1,8 @@
+package manager_test
+
+import "fmt"
+
+func child(run string) int {
+	fmt.Println(run)
+	return 1
+}

@@ -1,0 +1,168 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sagestore/sagestore/config"
+	"github.com/sagestore/sagestore/tiers"
+)
+
+// station is an open tier.
+type station struct {
+	name   string
+	driver string
+	tier   tiers.Tier
+	info   tiers.Info
+
+	mu    sync.Mutex
+	down  bool
+	since time.Time // when it went up or down
+}
+
+// module is where the drivers of sagestore are.
+const module = "github.com/sagestore/sagestore/tiers/"
+
+// packageOf names the package that a driver of sagestore comes from.
+func packageOf(tier, driver string) string {
+	switch {
+	case tier == "cache":
+		return module + "cache/" + driver
+	case tier == "database" && driver != "sqlite":
+		return module + "database/" + driver
+	}
+	return module + tier
+}
+
+// linked answers an error for each driver that is needed and not there.
+func linked(plan *config.Effective, drivers tiers.Drivers) error {
+	var errs []error
+	for _, r := range plan.Routes {
+		if _, ok := findDriver(drivers, r); !ok {
+			errs = append(errs, notLinked(r.Tier, r.Driver))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func notLinked(tier, driver string) error {
+	hint := "add the driver to the list given to Open"
+	if tier == "memory" || tier == "cache" || tier == "database" || tier == "file" {
+		hint = "import " + packageOf(tier, driver) + " and add its Driver() to the list given to Open, or give it all.Tiers() of " + module + "all"
+	}
+	return &tiers.Error{Op: "open", Tier: tier, Hint: hint,
+		Err: fmt.Errorf("%w: the driver %q is not linked into this program", tiers.ErrUnsupported, driver)}
+}
+
+// findDriver finds the driver of a tier.
+func findDriver(drivers tiers.Drivers, r config.Route) (tiers.Driver, bool) {
+	switch r.Tier {
+	case "memory", "cache", "database", "file":
+		return drivers.Find(r.Tier, r.Driver)
+	}
+	d, err := config.FindDriver(drivers, r.Driver)
+	return d, err == nil
+}
+
+// openStation opens one tier.
+func (c *core) openStation(ctx context.Context, drivers tiers.Drivers, r config.Route) (*station, error) {
+	d, ok := findDriver(drivers, r)
+	if !ok {
+		return nil, notLinked(r.Tier, r.Driver)
+	}
+	t, err := d.Open(ctx, c.env(r.Tier, c.plan.Options(r.Tier, map[string]string{"epoch": c.epoch})))
+	if err != nil {
+		return nil, tiers.Hint(tiers.Fail("open", r.Tier, tiers.Key{}, err), "`sagestore doctor` checks the tiers")
+	}
+	s := &station{name: r.Tier, driver: r.Driver, tier: t, info: tiers.Describe(t), since: c.clock.Now()}
+	if s.info.Driver == "" {
+		s.info.Driver = r.Driver
+	}
+	return s, nil
+}
+
+func (c *core) env(name string, options func(any) error) tiers.Env {
+	return tiers.Env{
+		Name: name, Dir: c.plan.DataDir, Log: c.log.With("tier", name), Clock: c.clock, Options: options,
+	}
+}
+
+// openSystem opens the tier that offers the system store: the database, or the
+// memory when everything is there. A database that offers none gets a SQLite
+// file in the data directory beside it.
+func (c *core) openSystem(ctx context.Context, drivers tiers.Drivers) error {
+	first := "database"
+	if c.plan.InMemory {
+		first = "memory"
+	}
+	for _, r := range c.plan.Routes {
+		if r.Tier != first {
+			continue
+		}
+		s, err := c.openStation(ctx, drivers, r)
+		if err != nil {
+			return err
+		}
+		c.stations[first] = s
+		if system, ok := tiers.As[tiers.System](s.tier); ok {
+			c.system, c.systemTier = system, s.tier
+			return nil
+		}
+	}
+	if c.plan.InMemory {
+		return fmt.Errorf("%w: the memory driver offers no system store", tiers.ErrUnsupported)
+	}
+	d, ok := drivers.Find("database", "sqlite")
+	if !ok {
+		return notLinked("database", "sqlite")
+	}
+	own := &config.Config{DataDir: c.plan.DataDir, SQLite: config.SQLite{Path: filepath.Join(c.plan.DataDir, "sage.db")}}
+	plan, err := own.Resolve()
+	if err != nil {
+		return err
+	}
+	t, err := d.Open(ctx, c.env("system", plan.Options("database", nil)))
+	if err != nil {
+		return fmt.Errorf("open the system store: %w", err)
+	}
+	c.systemTier = t
+	system, ok := tiers.As[tiers.System](t)
+	if !ok {
+		return fmt.Errorf("%w: the sqlite driver offers no system store", tiers.ErrUnsupported)
+	}
+	c.system = system
+	return nil
+}
+
+// openRest opens the other tiers at the same time.
+func (c *core) openRest(ctx context.Context, drivers tiers.Drivers) error {
+	var g errgroup.Group
+	opened, errs := make([]*station, len(c.plan.Routes)), make([]error, len(c.plan.Routes))
+	for i, r := range c.plan.Routes {
+		if c.stations[r.Tier] != nil {
+			continue
+		}
+		g.Go(func() error {
+			opened[i], errs[i] = c.openStation(ctx, drivers, r)
+			return nil
+		})
+	}
+	_ = g.Wait() // the errors are in errs
+	for _, s := range opened {
+		if s == nil {
+			continue
+		}
+		c.journaled(s)
+		c.stations[s.name] = s
+	}
+	return errors.Join(errs...)
+}
+
+// journaled puts the journal in front of a cache that may be away.
+func (c *core) journaled(s *station) {}
