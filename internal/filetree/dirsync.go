@@ -94,7 +94,7 @@ func (s *dirSyncs) fsync(dir string) error {
 		if err != nil {
 			return err
 		}
-		return errors.Join(syncDir(f), f.Close())
+		return errors.Join(SyncDir(f), f.Close())
 	}
 }
 

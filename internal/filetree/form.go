@@ -2,6 +2,7 @@ package filetree
 
 import (
 	"context"
+	"os"
 	"time"
 
 	"github.com/sagestore/sagestore/tiers"
@@ -11,11 +12,11 @@ import (
 // methods are called with the stem of those files: the escaped end of the key.
 // Those that change anything are called with the key's lock held.
 type Form interface {
+	// Attach tells the form the tree's directory, once, before all else.
+	Attach(root *os.Root)
 	// Stem answers the stem of a name that a record's value may have; ok is
 	// false for any other name.
 	Stem(name string) (stem string, ok bool)
-	// Own tells whether a name that begins with a dot belongs to the form.
-	Own(name string) bool
 	// Find looks for the record, expired or not. Without whole it may leave out
 	// everything but the version and the times. A record that is there but
 	// can't be read is answered with its version, and an error. It holds no
@@ -32,8 +33,9 @@ type Form interface {
 	// Remove removes everything of the record. gone tells whether its value is
 	// gone, whatever the error.
 	Remove(ctx context.Context, d *Dir, stem string, found Found) (gone bool, err error)
-	// Survey visits each stem that the names of a directory hold.
-	Survey(d *Dir, names []string, now time.Time, visit func(Sight) bool) error
+	// Survey visits each stem that the names of a directory hold. Without sizes
+	// it may leave those out. It goes on past what it can't read.
+	Survey(d *Dir, names []string, now time.Time, sizes bool, visit func(Sight)) error
 }
 
 // Found is a record as it was found, and in which files; none means that it is

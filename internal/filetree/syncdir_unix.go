@@ -4,4 +4,5 @@ package filetree
 
 import "os"
 
-func syncDir(f *os.File) error { return f.Sync() }
+// SyncDir makes the entries of an open directory durable.
+func SyncDir(f *os.File) error { return f.Sync() }

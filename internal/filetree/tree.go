@@ -37,6 +37,7 @@ type Config struct {
 	Clock   tiers.Clock
 	Durable bool // fsync everything before it is acknowledged
 	Form    Form
+	Disk    func(path string) (Disk, error) // for Diagnose; nil asks the system
 }
 
 // Tree is an open directory of records. It is safe for concurrent use.
@@ -47,6 +48,7 @@ type Tree struct {
 	clock        tiers.Clock
 	durable      bool
 	form         Form
+	disk         func(path string) (Disk, error)
 
 	root    *os.Root
 	gate    *gate
@@ -90,12 +92,16 @@ func Open(ctx context.Context, c Config) (*Tree, error) {
 		name: c.Name, driver: c.Driver, base: base, log: c.Log, clock: c.Clock, durable: c.Durable, form: c.Form,
 		root: root, gate: newGate(), pid: os.Getpid(),
 	}
+	if t.disk = c.Disk; t.disk == nil {
+		t.disk = diskOf
+	}
 	if t.log == nil {
 		t.log = slog.New(slog.DiscardHandler)
 	}
 	if t.clock == nil {
 		t.clock = tiers.SystemClock()
 	}
+	t.form.Attach(root)
 	t.stripes = newStripes(root)
 	t.mark = &mark{root: root, clock: t.clock, durable: c.Durable, boot: bootID()}
 	t.syncs = &dirSyncs{root: root, dirs: map[string]*dirSync{}}
@@ -139,7 +145,7 @@ func makeBase(base string, durable bool) error {
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(syncDir(f), f.Close()); err != nil {
+		if err := errors.Join(SyncDir(f), f.Close()); err != nil {
 			return err
 		}
 	}
@@ -169,12 +175,6 @@ func (t *Tree) Close(ctx context.Context) error {
 func (t *Tree) Describe() tiers.Info {
 	return tiers.Info{Driver: t.driver, Place: t.base, Scope: tiers.ScopeHost, Durable: true}
 }
-
-// Logger answers the tree's logger.
-func (t *Tree) Logger() *slog.Logger { return t.log }
-
-// Base answers the tree's directory, an absolute path.
-func (t *Tree) Base() string { return t.base }
 
 func (t *Tree) join(dir, name string) string {
 	return filepath.Join(t.base, filepath.FromSlash(dir), name)

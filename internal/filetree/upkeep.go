@@ -90,11 +90,12 @@ func (t *Tree) holds(ctx context.Context, s tiers.Space) (bool, error) {
 
 // survey visits all that is kept in the space: the key, and what can be told
 // without reading it. temp visits the files of writers.
-func (t *Tree) survey(ctx context.Context, s tiers.Space, visit func(k tiers.Key, st Sight) bool, temp func(dir, name string)) error {
+func (t *Tree) survey(ctx context.Context, s tiers.Space, sizes bool, visit func(k tiers.Key, st Sight) bool, temp func(dir, name string)) error {
 	type place struct {
 		dirs   []string
 		prefix string
 	}
+	var errs []error
 	for todo := []place{{dirs: spaceDirs(s)}}; len(todo) > 0; {
 		at := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
@@ -119,15 +120,16 @@ func (t *Tree) survey(ctx context.Context, s tiers.Space, visit func(k tiers.Key
 				names = append(names, name)
 			}
 		}
-		goOn, err := t.surveyDir(ctx, s, at.dirs, at.prefix, names, visit)
-		if err != nil || !goOn {
-			return err
+		goOn, err := t.surveyDir(ctx, s, at.dirs, at.prefix, names, sizes, visit)
+		errs = append(errs, err)
+		if !goOn || ctx.Err() != nil {
+			break
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
-func (t *Tree) surveyDir(ctx context.Context, s tiers.Space, dirs []string, prefix string, names []string, visit func(tiers.Key, Sight) bool) (goOn bool, err error) {
+func (t *Tree) surveyDir(ctx context.Context, s tiers.Space, dirs []string, prefix string, names []string, sizes bool, visit func(tiers.Key, Sight) bool) (goOn bool, err error) {
 	if err := t.enter(ctx); err != nil {
 		return false, err
 	}
@@ -141,21 +143,20 @@ func (t *Tree) surveyDir(ctx context.Context, s tiers.Space, dirs []string, pref
 	}
 	var keys []tiers.Key
 	var sights []Sight
-	err = t.form.Survey(d, names, t.clock.Now(), func(st Sight) bool {
+	err = t.form.Survey(d, names, t.clock.Now(), sizes, func(st Sight) {
 		k := tiers.Key{Namespace: s.Namespace, Category: s.Category, Name: prefix + unescape(st.Stem)}
 		if k.Check() == nil && canonical(k, dirs, st.Stem) {
 			keys, sights = append(keys, k), append(sights, st)
 		}
-		return true
 	})
 	err = errors.Join(err, d.close())
 	t.gate.leave()
 	for i := range keys {
-		if err == nil && !visit(keys[i], sights[i]) {
-			return false, nil
+		if !visit(keys[i], sights[i]) {
+			return false, err
 		}
 	}
-	return err == nil, err
+	return true, err
 }
 
 // Count counts the live records of a space, and the bytes of their keys and of
@@ -164,7 +165,7 @@ func (t *Tree) Count(ctx context.Context, s tiers.Space) (entries, bytes int64, 
 	if err := s.Check(); err != nil {
 		return 0, 0, t.failSpace(s, err)
 	}
-	err = t.survey(ctx, s, func(k tiers.Key, st Sight) bool {
+	err = t.survey(ctx, s, true, func(k tiers.Key, st Sight) bool {
 		if !st.Absent && !st.Expired {
 			entries++
 			bytes += int64(len(k.Name)) + st.Size
@@ -211,7 +212,7 @@ func (t *Tree) Sweep(ctx context.Context, limit int) (removed int, err error) {
 		if removed >= limit {
 			break
 		}
-		err := t.survey(ctx, s, func(k tiers.Key, st Sight) bool {
+		err := t.survey(ctx, s, false, func(k tiers.Key, st Sight) bool {
 			if st.Expired || st.Litter || st.Absent {
 				gone, err := t.sweepKey(ctx, k)
 				if err != nil {
@@ -229,7 +230,7 @@ func (t *Tree) Sweep(ctx context.Context, limit int) (removed int, err error) {
 			}
 		})
 		if err != nil {
-			return removed, t.failSpace(s, errors.Join(append(errs, err)...))
+			errs = append(errs, t.failSpace(s, err))
 		}
 	}
 	return removed, errors.Join(errs...)

@@ -1,0 +1,117 @@
+package file
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/sagestore/sagestore/internal/filetree"
+)
+
+// codecsFile lists the codecs of a tree that are not the built-in ones, one
+// escaped name a line. Only names listed here make a file KEY.NAME.sage a
+// record, and a reader has to know which names to look for.
+const codecsFile = ".codecs"
+
+// codecs are the endings of a tree's records.
+type codecs struct {
+	root *os.Root
+
+	mu   sync.RWMutex
+	all  []string // the endings, with their dots
+	size int64    // of the file when it was read
+}
+
+func (c *codecs) attach(root *os.Root) {
+	c.root = root
+	c.all = []string{plainEnding}
+	for _, name := range []string{"json", "msgpack", "gob", "raw"} {
+		c.all = append(c.all, "."+name+envelopeEnding)
+	}
+}
+
+// endings answers the endings that are known. The slice is not to be changed.
+func (c *codecs) endings() []string {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.all
+}
+
+// known tells whether .NAME.sage is an ending of records.
+func (c *codecs) known(name string) bool {
+	ending := "." + name + envelopeEnding
+	if slices.Contains(c.endings(), ending) {
+		return true
+	}
+	more, err := c.refresh()
+	return err == nil && more && slices.Contains(c.endings(), ending)
+}
+
+// refresh reads the list again if it has grown, and tells whether there was
+// anything new.
+func (c *codecs) refresh() (more bool, err error) {
+	fi, err := c.root.Stat(codecsFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if fi.Size() == c.size {
+		return false, nil
+	}
+	text, err := c.root.ReadFile(codecsFile)
+	if err != nil {
+		return false, err
+	}
+	// The last line may just be being written.
+	end := strings.LastIndexByte(string(text), '\n') + 1
+	all := slices.Clone(c.all)
+	for name := range strings.Lines(string(text[:end])) {
+		name = strings.TrimSpace(name)
+		ending := "." + name + envelopeEnding
+		if name != "" && filetree.EscapeEnding(filetree.UnescapeEnding(name)) == name && !slices.Contains(all, ending) {
+			all = append(all, ending)
+			more = true
+		}
+	}
+	c.all, c.size = all, int64(end)
+	return more, nil
+}
+
+// learn lists the ending, durably, unless it is known.
+func (c *codecs) learn(ending string) error {
+	if slices.Contains(c.endings(), ending) {
+		return nil
+	}
+	name := strings.TrimSuffix(ending[1:], envelopeEnding)
+	if c.known(name) {
+		return nil
+	}
+	f, err := c.root.OpenFile(codecsFile, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	// Processes may append at once; a name that is there twice does no harm.
+	_, err = fmt.Fprintf(f, "%s\n", name)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	top, err := c.root.Open(".")
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(filetree.SyncDir(top), top.Close()); err != nil {
+		return err
+	}
+	if !c.known(name) {
+		return fmt.Errorf("%s does not keep the codec %s", codecsFile, name)
+	}
+	return nil
+}
