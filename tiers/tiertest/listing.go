@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/sagestore/sagestore/tiers"
@@ -249,17 +250,19 @@ func listUnderSaves(t *T) {
 	steady := t.fill("k", 300)
 	ctx, cancel := context.WithCancel(t.ctx)
 	defer cancel()
+	var written atomic.Int64
 	t.workers(3, func(worker int) {
 		if worker > 0 { // writers between the steady keys, until the lists are done
 			for i := 0; ctx.Err() == nil; i = (i + 7) % 300 {
 				k := named(fmt.Sprintf("%s-%d", steady[i], worker))
 				t.save(raw(k, "v"))
 				t.delete(k)
+				written.Add(1)
 			}
 			return
 		}
 		defer cancel()
-		for round := range 10 {
+		for round := 0; round < 10 || written.Load() < 20; round++ {
 			got := t.names(tiers.Query{Category: category, Reverse: round%2 == 1})
 			if round%2 == 1 {
 				slices.Reverse(got)

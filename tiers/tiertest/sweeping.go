@@ -1,6 +1,7 @@
 package tiertest
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/sagestore/sagestore/tiers"
@@ -50,13 +51,15 @@ func sweepRules() []rule {
 					t.save(lasting(numbered("k", i), "old", t.short()))
 				}
 				t.expire(numbered("k", n-1))
+				var saved atomic.Bool
 				t.workers(2, func(worker int) {
 					if worker == 0 {
-						for range 50 {
+						for !saved.Load() {
 							t.sweep(7)
 						}
 						return
 					}
+					defer saved.Store(true)
 					for i := range n {
 						t.save(raw(numbered("k", i), "new"))
 					}
