@@ -1,0 +1,245 @@
+package redis
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"sync"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/sagestore/sagestore/tiers"
+)
+
+// A lane sends calls of one kind, reads or writes, over a few connections. A
+// lone call goes out at once; calls that arrive while others are on their way
+// are collected and go out together, which is what makes many callers cheap.
+type lane struct {
+	tier *Tier
+	wake chan struct{} // one token a flight to start
+
+	mu     sync.Mutex
+	queue  []*call
+	flying int
+	closed bool
+}
+
+const (
+	flights    = 4       // connections of a lane
+	eager      = 2       // flights that start with however few calls
+	worthwhile = 16      // calls that are enough for one more flight
+	maxCalls   = 256     // in one flight
+	maxBytes   = 1 << 20 // in one flight, unless it is a single call
+)
+
+func (l *lane) start(t *Tier) {
+	l.tier = t
+	l.wake = make(chan struct{}, flights)
+	for range flights {
+		t.workers.Go(func() {
+			for range l.wake {
+				l.work()
+			}
+		})
+	}
+}
+
+func (l *lane) submit(c *call) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return tiers.ErrClosed
+	}
+	l.queue = append(l.queue, c)
+	l.launch()
+	return nil
+}
+
+// launch starts a flight if the queue deserves one. It is called under the
+// lock.
+func (l *lane) launch() {
+	if l.flying < eager && len(l.queue) > 0 || l.flying < flights && len(l.queue) >= worthwhile {
+		l.flying++
+		l.wake <- struct{}{}
+	}
+}
+
+// work flies until there is nothing left to send.
+func (l *lane) work() {
+	var batch []*call
+	for {
+		l.mu.Lock()
+		batch = l.board(batch[:0])
+		if len(batch) == 0 {
+			l.flying--
+			l.mu.Unlock()
+			return
+		}
+		l.mu.Unlock()
+		l.fly(batch)
+		clear(batch)
+	}
+}
+
+// board moves calls from the queue to a flight.
+func (l *lane) board(batch []*call) []*call {
+	size, n := 0, 0
+	for n < len(l.queue) && len(batch) < maxCalls {
+		c := l.queue[n]
+		if len(batch) > 0 && size+c.size > maxBytes {
+			break
+		}
+		n++
+		if c.state.CompareAndSwap(queued, sent) {
+			size += c.size
+			batch = append(batch, c)
+		}
+	}
+	rest := copy(l.queue, l.queue[n:])
+	clear(l.queue[rest:])
+	l.queue = l.queue[:rest]
+	return batch
+}
+
+// fly sends the calls, waits for the replies and finishes the calls.
+func (l *lane) fly(batch []*call) {
+	t := l.tier
+	began := t.time.now()
+	within := time.Duration(0)
+	ready := batch[:0]
+	for _, c := range batch {
+		if c.stamp.deadline <= began {
+			c.finish(c.late("its time was over before it could be sent"))
+			continue
+		}
+		within = max(within, c.within)
+		ready = append(ready, c)
+	}
+	if len(ready) == 0 {
+		return
+	}
+	// Not the callers' deadlines: one in a hurry must not cost a connection.
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	cmds := make([]goredis.Cmder, len(ready))
+	if len(ready) == 1 {
+		cmds[0] = ready[0].command(ctx)
+		_ = t.client.Process(ctx, cmds[0]) // each command holds its own error
+	} else {
+		pipe := t.client.Pipeline()
+		for i, c := range ready {
+			cmds[i] = c.command(ctx)
+			_ = pipe.Process(ctx, cmds[i]) // only queues
+		}
+		_, _ = pipe.Exec(ctx)
+	}
+	ended := t.time.now()
+	t.report(cmds, began, ended)
+	var again []*call
+	for i, c := range ready {
+		if t.settle(c, cmds[i], began, ended) {
+			again = append(again, c)
+		}
+	}
+	l.resubmit(again)
+}
+
+// report tells the breaker how a flight went.
+func (t *Tier) report(cmds []goredis.Cmder, began, ended time.Duration) {
+	for _, cmd := range cmds {
+		if err := cmd.Err(); err != nil && (!isReply(err) || isDown(err)) {
+			t.health.failed(err, began, ended)
+			return
+		}
+	}
+	t.health.answered(ended)
+}
+
+// settle finishes a call, unless it has to be sent again.
+func (t *Tier) settle(c *call, cmd goredis.Cmder, began, ended time.Duration) (again bool) {
+	err := c.take(cmd)
+	switch {
+	case err == nil && c.script != nil:
+		return t.settleScript(c, began, ended)
+	case err == nil:
+		c.finish(nil)
+	case isReply(err):
+		if c.script != nil && goredis.HasErrorPrefix(err, "NOSCRIPT") && !c.source {
+			c.source = true
+			return true
+		}
+		c.finish(t.refusal(err))
+	case c.write && c.stamp.written:
+		c.finish(fmt.Errorf("%w: no answer from redis: %w", tiers.ErrCommitUnknown, t.plain(err)))
+	case !c.write && !c.again && t.health.away() == nil && connectionLost(err):
+		// A connection that was closed while it was idle; reading twice is safe.
+		c.again = true
+		return true
+	default:
+		c.finish(fmt.Errorf("%w: %w", tiers.ErrUnavailable, t.plain(err)))
+	}
+	return false
+}
+
+// settleScript looks at the head of a script's reply.
+func (t *Tier) settleScript(c *call, began, ended time.Duration) (again bool) {
+	if len(c.text) < 9 {
+		c.finish(fmt.Errorf("%w: redis answered %d bytes to a script", tiers.ErrCorrupt, len(c.text)))
+		return false
+	}
+	t.time.sample(int64(binary.BigEndian.Uint64(c.text[1:])), began, ended)
+	if c.text[0] != 'l' {
+		c.finish(nil)
+		return false
+	}
+	// It arrived late, or the estimate of the server's clock was wrong, which
+	// the sample has corrected. Nothing was changed.
+	if !c.again && ended < c.stamp.deadline {
+		c.again = true
+		return true
+	}
+	c.finish(c.late("it reached redis too late and changed nothing"))
+	return false
+}
+
+// resubmit puts calls in front, so that they keep their place, for the flight
+// that the caller begins next. Those that nobody waits for any more are not
+// sent again.
+func (l *lane) resubmit(cs []*call) {
+	front := cs[:0]
+	for _, c := range cs {
+		c.stamp.written = false
+		if c.state.CompareAndSwap(sent, queued) {
+			front = append(front, c)
+		} else {
+			c.finish(errLeft)
+		}
+	}
+	if len(front) > 0 {
+		l.mu.Lock()
+		l.queue = append(front, l.queue...)
+		l.mu.Unlock()
+	}
+}
+
+// drop ends the calls that wait, because the server went away.
+func (l *lane) drop(err error) {
+	l.mu.Lock()
+	queue := l.queue
+	l.queue = nil
+	l.mu.Unlock()
+	for _, c := range queue {
+		c.cancel(err)
+	}
+}
+
+// close ends the workers once they have sent what is queued.
+func (l *lane) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.closed {
+		l.closed = true
+		close(l.wake)
+	}
+}
