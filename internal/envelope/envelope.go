@@ -23,9 +23,11 @@ const Version = 1
 // neither text nor a bare value is ever taken for an envelope.
 const (
 	magic    = "\xc1SG"
-	crcSize  = 4
-	shortest = len(magic) + 1 + 1 + 1 + 1 + 1 + crcSize
+	shortest = len(magic) + 1 + 1 + 1 + 1 + 1 + Trailer
 )
+
+// Trailer is the length of the checksum behind the payload.
+const Trailer = 4
 
 // The codecs that need no name of their own: their place here is their number,
 // so the order is part of the format. Other names follow their length, which
@@ -47,7 +49,7 @@ type Header struct {
 // and Encrypted are kept. The payload may not overlap the room behind dst.
 func Append(dst []byte, h Header, payload []byte) []byte {
 	start := len(dst)
-	dst = slices.Grow(dst, MaxHeader(h)+len(payload)+crcSize)
+	dst = slices.Grow(dst, MaxHeader(h)+len(payload)+Trailer)
 	dst = AppendHeader(dst, h)
 	dst = append(dst, payload...)
 	return Seal(dst, start)
@@ -97,7 +99,7 @@ func Parse(b []byte) (Header, []byte, error) {
 	if len(b) < shortest {
 		return Header{}, nil, corrupt("it is cut off")
 	}
-	body := b[:len(b)-crcSize]
+	body := b[:len(b)-Trailer]
 	if crc32.Checksum(body, castagnoli) != binary.BigEndian.Uint32(b[len(body):]) {
 		return Header{}, nil, corrupt("its checksum is wrong")
 	}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package serializer_test
+
+const racing = false
