@@ -130,8 +130,7 @@ func (an *anatomist) visitOwn(a *anatomy, t reflect.Type, addressed bool) bool {
 
 func (an *anatomist) visitFields(a *anatomy, t reflect.Type, path string, types seen, addressed bool) {
 	stored := 0
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for f := range t.Fields() {
 		name, skip := an.fieldName(f)
 		if skip {
 			stored++ // it is the app's wish

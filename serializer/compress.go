@@ -44,8 +44,9 @@ func (c *compressor) decompress(dst, src []byte, size uint64) ([]byte, error) {
 	c.decOnce.Do(func() {
 		c.dec, _ = zstd.NewReader(nil, zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderLowmem(true))
 	})
-	dst = slices.Grow(dst, int(size))
-	dst, err := c.dec.DecodeAll(src, dst[:len(dst):len(dst)+int(size)])
+	n := int(size) //nolint:gosec // it is within the registry's limit
+	dst = slices.Grow(dst, n)
+	dst, err := c.dec.DecodeAll(src, dst[:len(dst):len(dst)+n])
 	if err != nil {
 		return dst, fmt.Errorf("%w: it does not decompress: %w", tiers.ErrCorrupt, err)
 	}

@@ -65,7 +65,7 @@ func (r *Registry) open(rec *tiers.Record, scratch *[]byte) ([]byte, error) {
 		return nil, fmt.Errorf("%w: the envelope says codec %s, schema %d; the record says %s, %d",
 			tiers.ErrCorrupt, h.Codec, h.Schema, rec.Codec, rec.Schema)
 	}
-	if h.Size > uint64(r.limit) {
+	if h.Size > uint64(max(r.limit, 0)) {
 		return nil, fmt.Errorf("%w: the stored value has %d bytes, %d are allowed", tiers.ErrTooLarge, h.Size, r.limit)
 	}
 	if h.Flags&tiers.Encrypted != 0 {

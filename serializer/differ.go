@@ -99,8 +99,8 @@ func ownEqual(a, b reflect.Value) (equal, known bool) {
 	if !a.CanInterface() {
 		return false, false
 	}
-	if t, ok := a.Interface().(time.Time); ok {
-		u, _ := b.Interface().(time.Time)
+	if t, ok := reflect.TypeAssert[time.Time](a); ok {
+		u, _ := reflect.TypeAssert[time.Time](b)
 		_, one := t.Zone()
 		_, other := u.Zone()
 		return t.Equal(u) && one == other, true

@@ -64,7 +64,7 @@ func (d *dynamic) needed(t reflect.Type) bool {
 func (d *dynamic) value(v reflect.Value) {
 	t := v.Type()
 	if t == reflect.TypeFor[time.Time]() {
-		if when, ok := v.Interface().(time.Time); ok && d.times {
+		if when, ok := reflect.TypeAssert[time.Time](v); ok && d.times {
 			v.Set(reflect.ValueOf(when.UTC()))
 		}
 		return

@@ -90,9 +90,9 @@ func (s *gobBytes) uint(b *[]byte) uint64 {
 func (s *gobBytes) int() int64 {
 	u := s.uint(&s.rest)
 	if u&1 != 0 {
-		return ^int64(u >> 1) //nolint:gosec // one bit was shifted out
+		return ^int64(u >> 1)
 	}
-	return int64(u >> 1) //nolint:gosec // one bit was shifted out
+	return int64(u >> 1)
 }
 
 // count takes a number of things that have at least a byte each.
@@ -220,7 +220,7 @@ func (s *gobBytes) each(take func(field int)) {
 			s.fail("a struct has an unknown field")
 			return
 		}
-		field += int(delta) //nolint:gosec // bounded above
+		field += int(delta)
 		take(field)
 	}
 }
@@ -236,7 +236,7 @@ func (s *gobBytes) define(id int64) {
 	s.each(func(field int) {
 		switch field {
 		case 0, 1:
-			t.kind = gobKind(field) //nolint:gosec // 0 or 1
+			t.kind = gobKind(field)
 			s.numbers(func(n int, v int64) {
 				if n == 1 {
 					t.elem = v

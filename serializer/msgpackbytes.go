@@ -22,8 +22,7 @@ func checkMsgpack(src []byte, want *shape) error {
 	var room [keyRoom][]byte
 	s := msgpackBytes{rest: src, keys: room[:0]}
 	if err := s.value(want, 0); err != nil {
-		var m *misfit
-		if errors.As(err, &m) {
+		if m, ok := errors.AsType[*misfit](err); ok {
 			slices.Reverse(m.path)
 			return fmt.Errorf("%w: %s", tiers.ErrType, at(strings.TrimPrefix(strings.Join(m.path, ""), "."), m.why))
 		}
@@ -45,8 +44,7 @@ func (m *misfit) Error() string { return m.why }
 
 // inside adds a step of the way.
 func inside(err error, step string) error {
-	var m *misfit
-	if errors.As(err, &m) {
+	if m, ok := errors.AsType[*misfit](err); ok {
 		m.path = append(m.path, step)
 	}
 	return err
@@ -166,8 +164,8 @@ func (s *msgpackBytes) head() (head, error) {
 	case 0xd0, 0xd1, 0xd2, 0xd3:
 		size := 1 << (c - 0xd0)
 		n, err := s.take(size)
-		signed := int64(n) << (64 - 8*size) >> (64 - 8*size) //nolint:gosec // the sign is meant to be extended
-		return head{class: isInt, number: uint64(signed), negative: signed < 0}, err
+		signed := int64(n) << (64 - 8*size) >> (64 - 8*size)                         //nolint:gosec // the sign is meant to be extended
+		return head{class: isInt, number: uint64(signed), negative: signed < 0}, err //nolint:gosec // two's complement is meant
 	case 0xc4, 0xc5, 0xc6:
 		return s.sized(isBin, 1<<(c-0xc4), 1)
 	case 0xd9, 0xda, 0xdb:
@@ -195,7 +193,7 @@ func (s *msgpackBytes) take(n int) (uint64, error) {
 	return binary.BigEndian.Uint64(b[:]), nil
 }
 
-func (s *msgpackBytes) sized(c class, digits, least int) (head, error) {
+func (s *msgpackBytes) sized(c class, digits int, least uint) (head, error) {
 	n, err := s.take(digits)
 	if err != nil {
 		return head{}, err
@@ -204,8 +202,8 @@ func (s *msgpackBytes) sized(c class, digits, least int) (head, error) {
 }
 
 // counted checks that n items of at least so many bytes can follow.
-func (s *msgpackBytes) counted(c class, n uint64, least int) (head, error) {
-	if n > uint64(len(s.rest)/least) {
+func (s *msgpackBytes) counted(c class, n uint64, least uint) (head, error) {
+	if n > uint64(len(s.rest))/uint64(least) {
 		return head{}, corruptMsgpack("a length is larger than what is left")
 	}
 	return head{class: c, n: int(n)}, nil //nolint:gosec // n was compared with a length

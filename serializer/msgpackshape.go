@@ -75,8 +75,7 @@ func (s *shapes) build(t reflect.Type, known map[reflect.Type]*shape) *shape {
 // buildFields follows the library: msgpack tag, else json tag, else the name;
 // embedded structs are part of the outer one unless a name is taken.
 func (s *shapes) buildFields(w *shape, t reflect.Type, known map[reflect.Type]*shape) {
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for f := range t.Fields() {
 		name, skip := s.fieldName(f)
 		if skip {
 			continue

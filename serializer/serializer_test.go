@@ -236,7 +236,7 @@ func TestRawTakesBytesAndTextOnly(t *testing.T) {
 	type blob []byte
 	r := registry(t)
 	o := serializer.Options{Codec: "raw"}
-	for _, v := range []any{"a\x00\xff", []byte("a\x00\xff"), text("a\x00\xff"), blob("a\x00\xff"), json.RawMessage("a\x00\xff"), ptr("a\x00\xff"), any("a\x00\xff")} {
+	for _, v := range []any{"a\x00\xff", []byte("a\x00\xff"), text("a\x00\xff"), blob("a\x00\xff"), json.RawMessage("a\x00\xff"), new("a\x00\xff"), any("a\x00\xff")} {
 		rec, err := r.Encode(key, v, o)
 		if err != nil {
 			t.Errorf("%T: %v", v, err)
@@ -309,8 +309,6 @@ func TestWhatIsLoadedIntoMustBeAPointer(t *testing.T) {
 		}
 	}
 }
-
-func ptr[T any](v T) *T { return &v }
 
 // keyring are keys in a map.
 type keyring struct {

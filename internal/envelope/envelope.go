@@ -29,12 +29,24 @@ const (
 // Trailer is the length of the checksum behind the payload.
 const Trailer = 4
 
-// The codecs that need no name of their own: their place here is their number,
-// so the order is part of the format. Other names follow their length, which
-// is counted on from the last of these.
-var numbered = [...]string{"json", "msgpack", "gob", "raw"}
+// numbered is how many codecs have a number instead of a name. Other names
+// follow their length, which is counted on from there.
+const numbered = 4
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+// number answers the number of a codec, which is part of the format.
+func number(codec string) (n byte, ok bool) {
+	switch codec {
+	case "json":
+		return 0, true
+	case "msgpack":
+		return 1, true
+	case "gob":
+		return 2, true
+	case "raw":
+		return 3, true
+	}
+	return 0, false
+}
 
 // Header is what an envelope says about its payload.
 type Header struct {
@@ -65,10 +77,10 @@ func MaxHeader(h Header) int {
 func AppendHeader(dst []byte, h Header) []byte {
 	dst = append(dst, magic...)
 	dst = append(dst, Version, byte(h.Flags&(tiers.Compressed|tiers.Encrypted)))
-	if i := slices.Index(numbered[:], h.Codec); i >= 0 {
-		dst = append(dst, byte(i))
+	if n, ok := number(h.Codec); ok {
+		dst = append(dst, n)
 	} else {
-		dst = binary.AppendUvarint(dst, uint64(len(numbered)+len(h.Codec)))
+		dst = binary.AppendUvarint(dst, uint64(numbered+len(h.Codec)))
 		dst = append(dst, h.Codec...)
 	}
 	dst = binary.AppendUvarint(dst, uint64(h.Schema))
@@ -82,7 +94,7 @@ func AppendHeader(dst []byte, h Header) []byte {
 
 // Seal appends the checksum of dst[start:], where an envelope begins.
 func Seal(dst []byte, start int) []byte {
-	return binary.BigEndian.AppendUint32(dst, crc32.Checksum(dst[start:], castagnoli))
+	return binary.BigEndian.AppendUint32(dst, checksum(dst[start:]))
 }
 
 // Is tells whether b begins like an envelope.
@@ -100,7 +112,7 @@ func Parse(b []byte) (Header, []byte, error) {
 		return Header{}, nil, corrupt("it is cut off")
 	}
 	body := b[:len(b)-Trailer]
-	if crc32.Checksum(body, castagnoli) != binary.BigEndian.Uint32(b[len(body):]) {
+	if checksum(body) != binary.BigEndian.Uint32(b[len(body):]) {
 		return Header{}, nil, corrupt("its checksum is wrong")
 	}
 	if v := body[len(magic)]; v != Version {
@@ -122,18 +134,18 @@ func parseV1(body []byte) (h Header, payload []byte, err error) {
 	if err != nil {
 		return Header{}, nil, err
 	}
-	if code < uint64(len(numbered)) {
-		h.Codec = numbered[code]
-	} else if h.Codec, rest, err = text(rest, code-uint64(len(numbered))); err != nil {
+	if code < numbered {
+		h.Codec = [numbered]string{"json", "msgpack", "gob", "raw"}[code]
+	} else if h.Codec, rest, err = text(rest, code-numbered); err != nil {
 		return Header{}, nil, err
-	} else if slices.Contains(numbered[:], h.Codec) {
+	} else if _, has := number(h.Codec); has {
 		return Header{}, nil, corrupt("it spells out a codec that has a number")
 	}
 	schema, rest, err := uvarint(rest, math.MaxUint32)
 	if err != nil {
 		return Header{}, nil, err
 	}
-	h.Schema = uint32(schema)
+	h.Schema = uint32(schema) //nolint:gosec // uvarint bounded it
 	if h.Size, rest, err = uvarint(rest, math.MaxInt64); err != nil {
 		return Header{}, nil, err
 	}
@@ -148,6 +160,8 @@ func parseV1(body []byte) (h Header, payload []byte, err error) {
 	}
 	return h, rest, nil
 }
+
+func checksum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
 
 func uvarint(b []byte, most uint64) (v uint64, rest []byte, err error) {
 	v, n := binary.Uvarint(b)

@@ -180,4 +180,3 @@ func BenchmarkParse(b *testing.B) {
 		}
 	}
 }
-
