@@ -1,0 +1,218 @@
+package database
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/sagestore/sagestore/tiers"
+)
+
+// Atomic implements tiers.Batcher: a batch is all or nothing.
+func (t *Tier) Atomic() bool { return true }
+
+// SaveMany implements tiers.Batcher.
+func (t *Tier) SaveMany(ctx context.Context, rs []tiers.Record, cs []tiers.Cond) ([]tiers.Record, error) {
+	out := make([]tiers.Record, len(rs))
+	if err := aligned(len(rs), len(cs)); err != nil {
+		return out, t.fail("save", tiers.Key{}, err)
+	}
+	ps, bytes, err := t.prepareAll("save", rs)
+	if err != nil || len(rs) == 0 {
+		return out, err
+	}
+	var saved []tiers.Record
+	err = t.writer.do(ctx, &job{bytes: bytes, several: true, run: func(tx *tx) error {
+		saved = make([]tiers.Record, len(ps))
+		return each(len(ps), func(i int) (err error) {
+			saved[i], err = tx.save(ps[i], condAt(cs, i))
+			return t.itemError("save", ps[i].Key, err)
+		})
+	}})
+	if err != nil {
+		return out, t.batchFailed("save", err)
+	}
+	for i := range saved {
+		saved[i].Value = rs[i].Value
+	}
+	return saved, nil
+}
+
+// DeleteMany implements tiers.Batcher.
+func (t *Tier) DeleteMany(ctx context.Context, ks []tiers.Key, cs []tiers.Cond) ([]bool, error) {
+	out := make([]bool, len(ks))
+	if err := aligned(len(ks), len(cs)); err != nil {
+		return out, t.fail("delete", tiers.Key{}, err)
+	}
+	if err := t.checkAll("delete", ks); err != nil || len(ks) == 0 {
+		return out, err
+	}
+	var existed []bool
+	err := t.writer.do(ctx, &job{bytes: 64 * len(ks), several: true, run: func(tx *tx) error {
+		existed = make([]bool, len(ks))
+		return each(len(ks), func(i int) (err error) {
+			existed[i], err = tx.remove(ks[i], condAt(cs, i))
+			return t.itemError("delete", ks[i], err)
+		})
+	}})
+	if err != nil {
+		return out, t.batchFailed("delete", err)
+	}
+	return existed, nil
+}
+
+const (
+	storedVersion = `SELECT version, expires FROM records WHERE namespace = ? AND category = ? AND key = ?`
+	applyRow      = `INSERT OR REPLACE INTO records
+		(namespace, category, key, codec, schema, flags, version, created, updated, expires, value)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+)
+
+// maxVersion bounds the versions that Apply takes: no clock gets there, and there
+// is room to go on counting.
+const maxVersion = 1 << 60
+
+// Apply implements tiers.Applier, all or nothing.
+func (t *Tier) Apply(ctx context.Context, rs []tiers.Record, over []tiers.Cond) error {
+	if err := aligned(len(rs), len(over)); err != nil {
+		return t.fail("apply", tiers.Key{}, err)
+	}
+	ps, bytes, err := t.prepareAll("apply", rs)
+	if err != nil || len(rs) == 0 {
+		return err
+	}
+	for _, p := range ps {
+		if p.Version == 0 || p.Version > maxVersion {
+			return t.fail("apply", p.Key, fmt.Errorf("%w: it comes with the impossible version %d", tiers.ErrCorrupt, p.Version))
+		}
+	}
+	err = t.writer.do(ctx, &job{bytes: bytes, several: true, run: func(tx *tx) error {
+		for i, p := range ps {
+			if err := tx.apply(p, condAt(over, i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}})
+	if err != nil {
+		return t.batchFailed("apply", err)
+	}
+	return nil
+}
+
+func (x *tx) apply(p *packed, c tiers.Cond) error {
+	x.mark = max(x.mark, p.Version)
+	now := x.clock.Now()
+	row, err := x.first(storedVersion, p.Namespace, p.Category, p.Name)
+	if err != nil {
+		return err
+	}
+	var stored, live tiers.Version
+	if row != nil {
+		version, _ := row[0].(int64)
+		expires, _ := row[1].(int64)
+		stored = tiers.Version(version) //nolint:gosec // written from a version
+		if expires == 0 || expires > now.UnixMicro() {
+			live = stored
+		}
+	}
+	if _, conditional := c.Version(); conditional {
+		if c.Holds(live) != nil {
+			return nil
+		}
+	} else if stored > p.Version {
+		return nil
+	}
+	if p.Deleted || !p.Live(now) {
+		if row == nil {
+			return nil
+		}
+		_, err := x.exec(deleteRow, p.Namespace, p.Category, p.Name)
+		return err
+	}
+	_, err = x.exec(applyRow, p.Namespace, p.Category, p.Name, p.Codec, int64(p.Schema), int64(p.Flags),
+		micro(p.Version), tiers.ToMicro(p.Created), tiers.ToMicro(p.Updated), tiers.ToMicro(p.Expires), p.value)
+	return err
+}
+
+// prepareAll makes all records ready, or answers what is wrong with each.
+func (t *Tier) prepareAll(op string, rs []tiers.Record) (ps []*packed, bytes int, err error) {
+	ps = make([]*packed, len(rs))
+	err = each(len(rs), func(i int) (err error) {
+		if ps[i], err = t.prepare(&rs[i]); err == nil {
+			bytes += ps[i].bytes()
+		}
+		return t.fail(op, rs[i].Key, err)
+	})
+	return ps, bytes, err
+}
+
+func (t *Tier) checkAll(op string, ks []tiers.Key) error {
+	return each(len(ks), func(i int) error { return t.fail(op, ks[i], ks[i].Check()) })
+}
+
+// itemError gives the answer to one item its key. An error of SQLite's stays
+// bare: it is about the transaction.
+func (t *Tier) itemError(op string, k tiers.Key, err error) error {
+	if codeOf(err) != 0 {
+		return err
+	}
+	return t.fail(op, k, err)
+}
+
+func (t *Tier) batchFailed(op string, err error) error {
+	if !answer(err) {
+		t.failures.Add(1)
+	}
+	if items := itemErrors(nil); errors.As(err, &items) {
+		return err
+	}
+	return t.fail(op, tiers.Key{}, err)
+}
+
+// itemErrors are the errors of single items of a batch, each with its key.
+type itemErrors []error
+
+func (e itemErrors) Error() string { return errors.Join(e...).Error() }
+
+func (e itemErrors) Unwrap() []error { return e }
+
+// each calls fn for every item and joins the errors of those that failed. An
+// error of SQLite's ends it.
+func each(n int, fn func(i int) error) error {
+	var errs itemErrors
+	for i := range n {
+		err := fn(i)
+		if codeOf(err) != 0 {
+			return err
+		}
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return errs
+}
+
+func condAt(cs []tiers.Cond, i int) tiers.Cond {
+	if i < len(cs) {
+		return cs[i]
+	}
+	return tiers.Cond{}
+}
+
+func aligned(items, conds int) error {
+	if conds != 0 && conds != items {
+		return fmt.Errorf("%d conditions for %d items: give none, or one for each", conds, items)
+	}
+	return nil
+}
+
+// answer tells whether an error is an answer about what is stored, rather than a
+// failure.
+func answer(err error) bool {
+	return errors.Is(err, tiers.ErrConflict) || errors.Is(err, tiers.ErrExists) ||
+		errors.Is(err, tiers.ErrNotFound) || errors.Is(err, context.Canceled)
+}

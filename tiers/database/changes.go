@@ -1,0 +1,102 @@
+package database
+
+import (
+	"context"
+	"sync"
+
+	"github.com/sagestore/sagestore/tiers"
+)
+
+// watch is a connection of its own, whose PRAGMA data_version changes whenever
+// any other connection commits.
+type watch struct {
+	mu   sync.Mutex
+	c    *conn
+	seen int64
+	last tiers.Changes
+}
+
+func (w *watch) close() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.c == nil {
+		return nil
+	}
+	c := w.c
+	w.c = nil
+	return c.close()
+}
+
+// Changes implements tiers.System.
+func (t *Tier) Changes(ctx context.Context) (tiers.Changes, error) {
+	changes, err := t.changes(ctx)
+	if err != nil {
+		return tiers.Changes{}, t.failed("watch", tiers.Key{}, err)
+	}
+	return changes, nil
+}
+
+func (t *Tier) changes(ctx context.Context) (now tiers.Changes, err error) {
+	if t.path == Memory {
+		err = t.read(ctx, func(c *conn) error {
+			now, err = counters(ctx, c)
+			return err
+		})
+		return now, err
+	}
+	if err := over(ctx); err != nil {
+		return now, err
+	}
+	if err := t.pool.enter(); err != nil {
+		return now, err
+	}
+	defer t.pool.leave()
+	w := &t.watch
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.c == nil {
+		if w.c, err = t.connectReader(ctx); err != nil {
+			return now, err
+		}
+	}
+	err = poll(ctx, nil, func() (bool, error) {
+		err := w.look(ctx)
+		if busy(err) {
+			return false, nil
+		}
+		return err == nil, err
+	})
+	return w.last, err
+}
+
+// look reads the counters when something was committed since the last look. The
+// number is read first: what is committed in between is seen twice, never missed.
+func (w *watch) look(ctx context.Context) error {
+	version, err := w.c.number(ctx, "PRAGMA data_version")
+	if err != nil || version == w.seen {
+		return err
+	}
+	last, err := counters(ctx, w.c)
+	if err != nil {
+		return err
+	}
+	w.seen, w.last = version, last
+	return nil
+}
+
+func counters(ctx context.Context, c *conn) (tiers.Changes, error) {
+	row, err := c.first(ctx, `SELECT
+		(SELECT value FROM counters WHERE name = 'journal'),
+		(SELECT value FROM counters WHERE name = 'sessions')`)
+	if err != nil || len(row) < 2 {
+		return tiers.Changes{}, err
+	}
+	journal, _ := row[0].(int64)
+	sessions, _ := row[1].(int64)
+	return tiers.Changes{Journal: uint64(journal), Sessions: uint64(sessions)}, nil //nolint:gosec // never negative
+}
+
+// count raises one of the counters and answers it.
+func (x *tx) count(name string) (int64, error) {
+	return x.number("UPDATE counters SET value = value + 1 WHERE name = ? RETURNING value", name)
+}

@@ -1,0 +1,81 @@
+package database
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/sagestore/sagestore/tiers"
+)
+
+// tierName is what errors call this tier.
+const tierName = "database"
+
+// codeOf answers the primary result code of an error of SQLite's, 0 for any
+// other error.
+func codeOf(err error) int {
+	var e *sqlite.Error
+	if errors.As(err, &e) {
+		return e.Code() & 0xff
+	}
+	return 0
+}
+
+// busy tells whether another connection is in the way for a moment.
+func busy(err error) bool {
+	switch codeOf(err) {
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL:
+		return true
+	}
+	return false
+}
+
+// plain gives an error of SQLite's the sentinel and the hint that fit. Errors of
+// other kinds stay as they are.
+func (t *Tier) plain(err error) error {
+	switch codeOf(err) {
+	case 0:
+		return err
+	case sqlite3.SQLITE_FULL:
+		return tiers.Hint(fmt.Errorf("%w: %w", tiers.ErrFull, err), "make room on the disk that holds "+t.place)
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+		return tiers.Hint(fmt.Errorf("%w: %w", tiers.ErrCorrupt, err), "the file "+t.place+" is damaged: restore a backup")
+	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM:
+		return tiers.Hint(fmt.Errorf("%w: %w", tiers.ErrReadOnly, err), "check who owns "+t.place+" and its directory")
+	case sqlite3.SQLITE_TOOBIG:
+		return fmt.Errorf("%w: %w", tiers.ErrTooLarge, err)
+	case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_AUTH:
+		return tiers.Hint(fmt.Errorf("%w: %w", tiers.ErrUnavailable, err), "check that "+t.place+" is there and may be read and written")
+	case sqlite3.SQLITE_IOERR:
+		return tiers.Hint(fmt.Errorf("%w: %w", tiers.ErrUnavailable, err), "check the disk that holds "+t.place)
+	}
+	if busy(err) {
+		return tiers.Hint(fmt.Errorf("%w: another program holds a lock: %w", tiers.ErrUnavailable, err),
+			"end the program that keeps a transaction open on "+t.place)
+	}
+	return err
+}
+
+// fail completes an error with operation and key.
+func (t *Tier) fail(op string, k tiers.Key, err error) error {
+	if err == nil {
+		return nil
+	}
+	return tiers.Fail(op, tierName, k, t.plain(err))
+}
+
+// unknown is the error of a commit whose outcome is not known.
+func unknown(cause error) error {
+	return fmt.Errorf("%w: %w", tiers.ErrCommitUnknown, cause)
+}
+
+// over answers why a context ended, or nil.
+func over(ctx context.Context) error {
+	if ctx.Err() == nil {
+		return nil
+	}
+	return context.Cause(ctx)
+}

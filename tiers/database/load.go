@@ -1,0 +1,133 @@
+package database
+
+import (
+	"context"
+	"database/sql/driver"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/sagestore/sagestore/tiers"
+)
+
+const (
+	loadRow = `SELECT ` + meta + `, value FROM records WHERE namespace = ? AND category = ? AND key = ?`
+	// The keys are one JSON array, so that one statement serves any number. The
+	// join must go from the keys to the records.
+	loadRows = `SELECT wanted.key, ` + meta + `, records.value FROM json_each(?) AS wanted CROSS JOIN records
+		ON records.namespace = ? AND records.category = ? AND records.key = wanted.value`
+	existsRow = `SELECT expires FROM records WHERE namespace = ? AND category = ? AND key = ?`
+)
+
+// Load implements tiers.Tier.
+func (t *Tier) Load(ctx context.Context, k tiers.Key) (tiers.Record, error) {
+	if err := k.Check(); err != nil {
+		return tiers.Record{}, t.fail("load", k, err)
+	}
+	r := tiers.Record{Key: k}
+	found := false
+	err := t.read(ctx, func(c *conn) error {
+		// A point read is shorter than the watching of a context would be.
+		row, err := c.first(context.WithoutCancel(ctx), loadRow, k.Namespace, k.Category, k.Name)
+		if err != nil || row == nil {
+			return err
+		}
+		found = true
+		return unpack(row[0], row[1], &r)
+	})
+	switch {
+	case err != nil:
+		return tiers.Record{}, t.failed("load", k, err)
+	case !found || !r.Live(t.clock.Now()):
+		t.misses.Add(1)
+		return tiers.Record{}, t.fail("load", k, tiers.ErrNotFound)
+	}
+	t.hits.Add(1)
+	return r, nil
+}
+
+// Exists implements tiers.Exister.
+func (t *Tier) Exists(ctx context.Context, k tiers.Key) (bool, error) {
+	if err := k.Check(); err != nil {
+		return false, t.fail("exists", k, err)
+	}
+	expires, found := int64(0), false
+	err := t.read(ctx, func(c *conn) error {
+		row, err := c.first(context.WithoutCancel(ctx), existsRow, k.Namespace, k.Category, k.Name)
+		if err == nil && row != nil {
+			expires, found = row[0].(int64)
+		}
+		return err
+	})
+	if err != nil {
+		return false, t.failed("exists", k, err)
+	}
+	return found && (expires == 0 || expires > t.clock.Now().UnixMicro()), nil
+}
+
+// LoadMany implements tiers.Batcher. The records of one space are of one moment.
+func (t *Tier) LoadMany(ctx context.Context, ks []tiers.Key) ([]tiers.Record, error) {
+	out := make([]tiers.Record, len(ks))
+	bad := make([]error, len(ks))
+	err := t.read(ctx, func(c *conn) error {
+		for i, k := range ks {
+			out[i], bad[i] = tiers.Record{Key: k}, k.Check()
+		}
+		for space, at := range bySpace(ks, bad) {
+			if err := loadSpace(ctx, c, space, ks, at, out, bad); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return make([]tiers.Record, len(ks)), t.failed("load", tiers.Key{}, err)
+	}
+	now := t.clock.Now()
+	for i := range out {
+		if bad[i] != nil {
+			bad[i] = t.failed("load", ks[i], bad[i])
+		}
+		if bad[i] != nil || !out[i].Live(now) {
+			out[i] = tiers.Record{Key: ks[i]}
+		}
+		if out[i].Version == 0 {
+			t.misses.Add(1)
+		} else {
+			t.hits.Add(1)
+		}
+	}
+	return out, errors.Join(bad...)
+}
+
+// bySpace groups the indexes of the good keys by their space.
+func bySpace(ks []tiers.Key, bad []error) map[tiers.Space][]int {
+	m := map[tiers.Space][]int{}
+	for i, k := range ks {
+		if bad[i] == nil {
+			m[k.Space()] = append(m[k.Space()], i)
+		}
+	}
+	return m
+}
+
+// loadSpace loads the keys at these indexes, all of one space.
+func loadSpace(ctx context.Context, c *conn, s tiers.Space, ks []tiers.Key, at []int, out []tiers.Record, bad []error) error {
+	names := make([]string, len(at))
+	for n, i := range at {
+		names[n] = ks[i].Name
+	}
+	wanted, err := json.Marshal(names)
+	if err != nil {
+		return err
+	}
+	return c.query(ctx, loadRows, []driver.Value{string(wanted), s.Namespace, s.Category}, func(row []driver.Value) (bool, error) {
+		n, ok := row[0].(int64)
+		if !ok || n < 0 || int(n) >= len(at) {
+			return false, fmt.Errorf("the index %v of a key is impossible", row[0])
+		}
+		i := at[n]
+		bad[i] = unpack(row[1], row[2], &out[i])
+		return true, nil
+	})
+}

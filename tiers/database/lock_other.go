@@ -1,0 +1,41 @@
+//go:build !unix
+
+package database
+
+import (
+	"errors"
+	"os"
+
+	"github.com/gofrs/flock"
+)
+
+// fileLock is an advisory lock of a file. It dies with its holder.
+type fileLock struct {
+	f    *os.File // the note of the lock
+	lock *flock.Flock
+}
+
+func openLock(path string) (*fileLock, error) {
+	f, err := lockFile(path + "-note")
+	if err != nil {
+		return nil, err
+	}
+	return &fileLock{f: f, lock: flock.New(path, flock.SetPermissions(0o600))}, nil
+}
+
+// try takes the lock, or changes its kind, when nobody is in the way.
+func (l *fileLock) try(exclusive bool) (bool, error) {
+	if l.lock.Locked() || l.lock.RLocked() {
+		if err := l.lock.Unlock(); err != nil {
+			return false, err
+		}
+	}
+	if exclusive {
+		return l.lock.TryLock()
+	}
+	return l.lock.TryRLock()
+}
+
+func (l *fileLock) unlock() error { return l.lock.Unlock() }
+
+func (l *fileLock) close() error { return errors.Join(l.lock.Close(), l.f.Close()) }
