@@ -46,9 +46,12 @@ type Redis struct {
 	Index         *bool    `yaml:"index"`
 	AllowEviction bool     `yaml:"allow_eviction"`
 	DialTimeout   Duration `yaml:"dial_timeout"`
-	ReadTimeout   Duration `yaml:"read_timeout"`
-	WriteTimeout  Duration `yaml:"write_timeout"`
-	PoolSize      int      `yaml:"pool_size"` // connections
+	Timeout       Duration `yaml:"timeout"`        // of a command
+	ProbeInterval Duration `yaml:"probe_interval"` // between attempts to reach a server that is away
+	CAFile        string   `yaml:"ca_file"`        // PEM files, for TLS
+	CertFile      string   `yaml:"cert_file"`
+	KeyFile       string   `yaml:"key_file"`
+	ServerName    string   `yaml:"server_name"` // that the server's certificate must have
 }
 
 // File sets up the file tier.

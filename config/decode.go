@@ -219,7 +219,7 @@ func (d *decoder) unknown(p pair, v reflect.Value, at []string) {
 		problem += " of " + showPath(at)
 	}
 	names := fieldNames(v)
-	if len(at) == 0 {
+	if len(at) == 0 && p.name != "persistence" {
 		names = append(names, "persistence")
 	}
 	d.fault(p.key, with(at, p.name), problem+didYouMean(p.name, names))

@@ -61,45 +61,31 @@ func (e *Effective) settingsOf(tier string) (all []setting) {
 		}
 		switch strings.Join(l.at, ".") {
 		case "cache.driver", "cache.journal_limit", // the manager's
-			"redis.ttl_default", "redis.username", "redis.password", "postgres.password", "postgres.sslmode": // in policies and URLs
+			"redis.ttl_default", "postgres.password", "postgres.sslmode": // in policies and in the URL
 			return
 		}
 		all = append(all, setting{l.at, l.at[1], plain(l.value), raw[pathKey(l.at)]})
 	})
 	for i, s := range all {
-		switch strings.Join(s.at, ".") {
-		case "redis.url":
-			r := e.cfg.Redis
-			all[i].value = completeURL(r.URL, r.Username, r.Password, "")
-		case "postgres.url":
-			p := e.cfg.Postgres
-			all[i].value = completeURL(p.URL, "", p.Password, p.SSLMode)
+		if strings.Join(s.at, ".") == "postgres.url" {
+			all[i].value = completeURL(*e.cfg.Postgres)
 		}
 	}
 	return all
 }
 
 // completeURL puts what stands apart into a URL that was checked.
-func completeURL(text Secret, username string, password Secret, sslmode string) string {
-	u, err := url.Parse(string(text))
-	if err != nil || username == "" && password == "" && sslmode == "" {
-		return string(text)
+func completeURL(p Postgres) string {
+	u, err := url.Parse(string(p.URL))
+	if err != nil || p.Password == "" && p.SSLMode == "" {
+		return string(p.URL)
 	}
-	if username == "" {
-		username = u.User.Username()
+	if p.Password != "" {
+		u.User = url.UserPassword(u.User.Username(), string(p.Password))
 	}
-	if given, has := u.User.Password(); has {
-		password = Secret(given)
-	}
-	switch {
-	case password != "":
-		u.User = url.UserPassword(username, string(password))
-	case username != "":
-		u.User = url.User(username)
-	}
-	if sslmode != "" {
+	if p.SSLMode != "" {
 		q := u.Query()
-		q.Set("sslmode", sslmode)
+		q.Set("sslmode", p.SSLMode)
 		u.RawQuery = q.Encode()
 	}
 	return u.String()

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -114,14 +113,14 @@ func (d *decoder) document(b []byte) *yaml.Node {
 	case errors.Is(err, io.EOF):
 		return nil
 	case err != nil:
-		d.syntax(err)
+		d.syntax(b, err)
 		return nil
 	}
 	switch err := dec.Decode(&second); {
 	case err == nil:
 		d.fault(&second, nil, "a second document begins here: a configuration is one")
 	case !errors.Is(err, io.EOF):
-		d.syntax(err)
+		d.syntax(b, err)
 	}
 	root := doc.Content[0]
 	if isNull(root) {
@@ -130,21 +129,24 @@ func (d *decoder) document(b []byte) *yaml.Node {
 	return root
 }
 
-var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
-
 // syntax reports what the YAML parser says. Names that it quotes from the file
 // are left out: a password that begins with * looks like an alias to it.
-func (d *decoder) syntax(err error) {
-	text := err.Error()
-	m := yamlLine.FindStringSubmatch(text)
-	problem := strings.TrimPrefix(text, m[0])
-	if strings.HasPrefix(problem, "unknown anchor") {
-		problem = "an alias (*name) has no anchor: quote a value that begins with *"
-	} else if strings.ContainsAny(problem, "'\"`") {
-		problem = "is no valid YAML: look for a value that needs quotes"
+func (d *decoder) syntax(b []byte, err error) {
+	problem := strings.TrimPrefix(err.Error(), "yaml: ")
+	line := 0
+	if number, rest, is := strings.Cut(strings.TrimPrefix(problem, "line "), ": "); is && strings.HasPrefix(problem, "line ") {
+		line, _ = strconv.Atoi(number)
+		problem = rest
 	}
-	e := d.fault(nil, nil, problem)
-	e.Line, _ = strconv.Atoi(m[1])
+	if _, anchor, is := strings.Cut(problem, "unknown anchor '"); is {
+		anchor, _, _ = strings.Cut(anchor, "'")
+		before, _, _ := bytes.Cut(b, []byte("*"+anchor))
+		line = 1 + bytes.Count(before, []byte("\n"))
+		problem = "an alias (*name) without an anchor: quote a value that begins with *"
+	} else if strings.ContainsAny(problem, "'\"`") {
+		problem = "look for a value that needs quotes"
+	}
+	d.fault(nil, nil, "is no valid YAML: "+problem).Line = line
 }
 
 // unwrap answers the mapping with the keys: the root, or its key persistence.

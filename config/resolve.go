@@ -146,6 +146,7 @@ func newEffective(c *Config, o options) *Effective {
 			e.drivers["database"] = "postgres"
 		}
 	}
+	e.cfg.Database.Driver = e.drivers["database"]
 	return e
 }
 

@@ -38,10 +38,6 @@ func (e *Effective) Settings() []Setting {
 			if s.Value != e.drivers["cache"] {
 				s.Note = e.drivers["cache"]
 			}
-		case "database.driver":
-			if s.Value == "" {
-				s.Value = e.drivers["database"]
-			}
 		}
 		if s.Value != "" {
 			all = append(all, s)
