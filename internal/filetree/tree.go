@@ -101,6 +101,7 @@ func Open(ctx context.Context, c Config) (*Tree, error) {
 	if t.clock == nil {
 		t.clock = tiers.SystemClock()
 	}
+	t.exact.Store(!c.Durable) // then no version is a file's time
 	t.form.Attach(root)
 	t.stripes = newStripes(root)
 	t.mark = &mark{root: root, clock: t.clock, durable: c.Durable, boot: bootID()}

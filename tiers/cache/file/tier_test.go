@@ -1,0 +1,42 @@
+package file_test
+
+import (
+	"context"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/sagestore/sagestore/internal/crashtest"
+	"github.com/sagestore/sagestore/tiers"
+	"github.com/sagestore/sagestore/tiers/cache/file"
+	"github.com/sagestore/sagestore/tiers/tiertest"
+)
+
+var store = crashtest.Store{Name: "cachefile", Open: func(ctx context.Context, dir string) (tiers.Tier, error) {
+	return file.Open(ctx, file.Config{Path: dir})
+}}
+
+func TestMain(m *testing.M) {
+	crashtest.Main(store)
+	goleak.VerifyTestMain(m)
+}
+
+var suite = tiertest.Config{
+	Open: func(ctx context.Context, dir string, clock tiers.Clock) (tiers.Tier, error) {
+		return file.Open(ctx, file.Config{Path: dir, Clock: clock})
+	},
+	Durable: true,
+	Shared:  true,
+	Require: []tiertest.Capability{
+		tiertest.Applier, tiertest.Batcher, tiertest.Exister, tiertest.Toucher, tiertest.Sweeper, tiertest.Pinger,
+		tiertest.Statser, tiertest.Counter, tiertest.Describer, tiertest.Diagnoser,
+	},
+}
+
+func TestConformance(t *testing.T) { tiertest.Run(t, suite) }
+
+func BenchmarkTier(b *testing.B) { tiertest.Bench(b, suite) }
+
+func TestNothingAcknowledgedIsLostByAKill(t *testing.T) { crashtest.Kill(t, store) }
+
+func TestAFullDiskIsSaidAndWorkGoesOnWithRoom(t *testing.T) { crashtest.FullDisk(t, store) }
