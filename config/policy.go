@@ -197,6 +197,9 @@ func (e *Effective) unknown(name string) error {
 
 // via names another setting as the source of a value.
 func (e *Effective) via(path ...string) string {
+	if e.sourceOf(path...) == "default" {
+		return "default"
+	}
 	return strings.Join(path, ".") + " (" + e.sourceOf(path...) + ")"
 }
 

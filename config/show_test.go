@@ -1,0 +1,76 @@
+package config_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sagestore/sagestore/config"
+)
+
+func TestShowPrintsEveryValueWithItsSourceAndNoSecret(t *testing.T) {
+	c, err := config.Load("testdata/show.yaml", config.Source("show.yaml"), config.Drivers(drivers()),
+		env(map[string]string{"REDIS_URL": "redis://u:hunter2@h:6379/1", "BUDGET": "1MiB", "AWS_KEY": "hunter2"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.File.Format = "msgpack" // changed in Go after loading
+	c.Session.IdleLimit = "2h"
+	e := resolve(t, c, config.DataDir("/d"))
+	var b strings.Builder
+	for _, s := range e.Settings() {
+		if built := strings.HasPrefix(s.Path, "categories.") && (s.Source == "built-in" || s.Source == "default"); built && !strings.HasPrefix(s.Path, "categories.app.") {
+			continue // the built-in categories have a test of their own
+		}
+		fmt.Fprintf(&b, "%s = %s | %s | %s\n", s.Path, s.Value, s.Source, s.Note)
+	}
+	b.WriteString("\n")
+	for _, w := range e.Warnings() {
+		fmt.Fprintln(&b, w)
+	}
+	const golden = "testdata/show.golden"
+	if *update {
+		if err := os.WriteFile(golden, []byte(b.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), b.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if strings.Contains(b.String(), "hunter") {
+		t.Error("a secret shows")
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	for _, c := range []struct{ why, yaml, want string }{
+		{"nothing to say", "default_store: file", ""},
+		{"near layers", "categories: {a: {tier: file, near: memory}}", "line 1: categories.a.near: is accepted but not active yet"},
+		{"backups", "backup: {interval: daily}", "line 1: backup: is accepted but not active yet"},
+		{"backups that are off", "backup: {enabled: false, interval: daily}", "line 1: backup: is not enabled: only sagestore backup create makes one"},
+		{"a block that is switched off", "redis: {url: redis://h}\ncache: {driver: file}", "line 1: redis: is not used, since cache.driver at line 2 is file"},
+		{"a setting of the other driver", "database: {driver: postgres}\npostgres: {url: postgres://h/d}\nsqlite: {path: x}\ncategories: {session.context: {tier: file}, knowledge.content: {tier: file}, knowledge.bodies: {tier: file}}", "line 3: sqlite: is not used, since the database is PostgreSQL"},
+		{"memory homes beside a shared server", "redis: {url: redis://h}\ncategories: {a: {tier: memory}}", "line 2: categories: a, knowledge.bodies, knowledge.content, session.context live in memory: each process sees only its own, although redis is shared between processes"},
+		{"a database that is gone at the end", "sqlite: {path: ':memory:'}", "line 1: sqlite.path: keeps the database in this process: it is gone at the end"},
+		{"a store that is gone at the end", "in_memory: true", "line 1: in_memory: keeps everything in this process: it is gone at the end"},
+		{"keys that nobody named", "categories: {a: {tier: file, encrypt: true}}", "line 1: categories: a encrypt, and encryption names no current key: the program must bring keys of its own"},
+		{"a rule of its own drops its parent's encryption", "categories:\n  a: {tier: file, encrypt: true}\n  a.b: {tier: cache}\nencryption: {current: k, keys: {k: " + strings.Repeat("ab", 32) + "}}", "line 3: categories.a.b: is not encrypted: it has a rule of its own, so that of a does not hold for it"},
+	} {
+		t.Run(c.why, func(t *testing.T) {
+			var got []string
+			for _, w := range resolve(t, parse(t, c.yaml)).Warnings() {
+				got = append(got, w.String())
+			}
+			if strings.Join(got, "\n") != c.want {
+				t.Errorf("got  %s\nwant %s", strings.Join(got, "\n"), c.want)
+			}
+		})
+	}
+}
