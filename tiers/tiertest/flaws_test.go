@@ -787,6 +787,17 @@ func lifeFlaws() []flaw {
 			}
 		}},
 		{"sweeps what was saved meanwhile", "sweeping/saves win over a sweep that runs", func(f *flawed) {
+			var once sync.Once
+			noted := make(chan struct{})
+			f.save = func(ctx context.Context, r tiers.Record, c tiers.Cond) (tiers.Record, error) {
+				if r.TTL == 0 { // not before the sweep has begun
+					select {
+					case <-noted:
+					case <-ctx.Done():
+					}
+				}
+				return f.reference.Save(ctx, r, c)
+			}
 			f.sweep = func(context.Context, int) (int, error) {
 				var old []tiers.Key
 				f.inside(func() {
@@ -796,7 +807,8 @@ func lifeFlaws() []flaw {
 						}
 					}
 				})
-				for range 100 { // until one of them was saved
+				once.Do(func() { close(noted) })
+				for i := 0; i < 100 && len(old) > 0; i++ { // until one of them was saved
 					time.Sleep(time.Millisecond)
 					saved := false
 					f.inside(func() {
