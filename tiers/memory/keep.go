@@ -21,6 +21,7 @@ type keeper struct {
 	on    atomic.Bool // the policy wants to hear of changes
 
 	squeeze  atomic.Bool // somebody waits for the spill file to be compacted
+	round    uint32      // counts passes; owned by the goroutine
 	stranded []*entry    // should have left, but could not; owned by the goroutine
 
 	touching sync.RWMutex // held while the policy is told of a read, against its end
@@ -78,6 +79,7 @@ func (t *Tier) keep() {
 // pass does one round of the keeper's work and tells whether there is more.
 func (t *Tier) pass() (more bool) {
 	k := &t.keeper
+	k.round++
 	v := t.room.turn()
 	if k.policy == nil && t.spill != nil && t.room.used.Load() > t.room.budget/2 {
 		if err := t.beginPolicy(); err != nil {
@@ -189,7 +191,7 @@ func (t *Tier) feed(e *entry) {
 	default:
 		p.put(e, cost)
 	}
-	e.fed = cost
+	e.fed, e.round = cost, t.keeper.round
 }
 
 // wish asks for a spilled entry to come back.
@@ -219,7 +221,7 @@ func (t *Tier) wished() []*entry {
 		e.sh.RUnlock()
 		if cost > 0 && e.fed == 0 && !t.outsized(cost) {
 			k.policy.put(e, cost)
-			e.fed = cost
+			e.fed, e.round = cost, k.round
 		}
 	}
 	return wishes
@@ -229,16 +231,21 @@ func (t *Tier) wished() []*entry {
 // tries again what could not leave before.
 func (t *Tier) leave(leaving []*entry, pressed bool) error {
 	k := &t.keeper
-	if len(k.stranded) > 0 && (pressed || t.room.used.Load() <= t.room.ready) {
-		leaving = append(leaving, k.stranded...)
-		k.stranded = nil
-	}
 	gone := leaving[:0]
 	for _, e := range leaving {
-		if !k.policy.has(e) { // else it left and came again within the batch
+		// It may have left and come again within the batch.
+		if e.round != k.round || !k.policy.has(e) {
 			e.fed = 0
 			gone = append(gone, e)
 		}
+	}
+	if len(k.stranded) > 0 && (pressed || t.room.used.Load() <= t.room.ready) {
+		for _, e := range k.stranded {
+			if !k.policy.has(e) {
+				gone = append(gone, e)
+			}
+		}
+		k.stranded = nil
 	}
 	rest, err := t.evict(gone)
 	for errors.Is(err, spill.ErrLimit) && t.compact(true) {

@@ -79,7 +79,7 @@ func (t *Tier) look(ctx context.Context, k *tiers.Key) (s stored, err error) {
 		sh.RUnlock()
 		return s, t.missing(sh, k, closed)
 	}
-	s = e.stored
+	e.read(&s)
 	t.hold(&s)
 	sh.RUnlock()
 	if s.expires != 0 && t.clock.Now().UnixMicro() >= s.expires {

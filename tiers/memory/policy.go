@@ -72,14 +72,14 @@ func (p *policy) limit(most int64) {
 	}
 	p.cache.Wait()
 	for p.cache.RemainingCost() < 0 {
-		var any *entry
-		p.cache.IterValues(func(e *entry) bool { any = e; return true })
-		if any == nil {
+		var some *entry
+		p.cache.IterValues(func(e *entry) bool { some = e; return true })
+		if some == nil {
 			return
 		}
-		cost := any.fed
-		p.drop(any)
-		p.put(any, cost)
+		cost := some.fed
+		p.drop(some)
+		p.put(some, cost)
 		p.cache.Wait()
 	}
 }

@@ -118,10 +118,6 @@ func (t *Tier) Apply(ctx context.Context, rs []tiers.Record, over []tiers.Cond) 
 		w := write{key: r.Key, rule: true, apply: true, now: t.clock.Now().UnixMicro()}
 		w.codec, w.schema, w.flags, w.version = r.Codec, r.Schema, r.Flags, uint64(r.Version)
 		w.created, w.updated, w.expires = tiers.ToMicro(r.Created), tiers.ToMicro(r.Updated), tiers.ToMicro(r.Expires)
-		if r.Version == 0 && !r.Deleted {
-			errs.add(t.fail("apply", r.Key, errors.New("a record without a version can't be applied")))
-			continue
-		}
 		if over != nil {
 			w.cond = over[i]
 		}
@@ -222,6 +218,9 @@ func (t *Tier) judge(sh *shard, hash uint64, w *write, out *outcome) (*entry, er
 	_, demanded := w.cond.Version()
 	if w.rule {
 		out.skipped = w.cond.Holds(version) != nil || !demanded && e != nil && e.version > w.version
+		if !out.skipped && !w.remove && w.version == 0 {
+			return nil, errors.New("a record without a version can't be applied")
+		}
 		return e, nil
 	}
 	return e, w.cond.Holds(version)
