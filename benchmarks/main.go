@@ -1,0 +1,122 @@
+// Command benchmarks measures sagestore side by side with the raw drivers below
+// it, in one run, and prints the ratio beside its budget. Redis lines need
+// redis-server on the path; without it they are left out and the table says so.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"regexp"
+	"text/tabwriter"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "benchmarks:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+	rounds := flag.Int("rounds", 7, "rounds of each side, in turns; medians are printed")
+	each := flag.Duration("each", 400*time.Millisecond, "how long one side works in a round")
+	only := flag.String("run", "", "only lines whose name matches this expression")
+	dir := flag.String("dir", "", "where the stores are made (default: a temporary directory)")
+	flag.Parse()
+	match, err := regexp.Compile(*only)
+	if err != nil {
+		return err
+	}
+	if *dir == "" {
+		if *dir, err = os.MkdirTemp("", "sagestore-bench-"); err != nil {
+			return err
+		}
+		defer func() { _ = os.RemoveAll(*dir) }()
+	}
+	server, stop, err := startRedis(ctx, *dir)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "without Redis:", err)
+	}
+	defer stop()
+
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "work\tagainst\tours\traw\tmeasured (low to high)\tmust\taim\t")
+	for i, c := range comparisons(server) {
+		if !match.MatchString(c.work) {
+			continue
+		}
+		at, err := os.MkdirTemp(*dir, fmt.Sprintf("%02d-", i))
+		if err != nil {
+			return err
+		}
+		r, err := measure(ctx, c, at, *rounds, *each)
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.work, err)
+		}
+		_ = os.RemoveAll(at)
+		fmt.Fprintf(w, "%s\t%s\t%v\t%v\t%s\t%s\t%s\t%s\n", c.work, c.against, round(r.ours), round(r.raw),
+			c.show(r.ratio)+" ("+c.show(r.low)+" to "+c.show(r.high)+")", c.bound(c.must), c.bound(c.aim), c.verdict(r.ratio))
+		if err := w.Flush(); err != nil {
+			return err
+		}
+	}
+	return w.Flush()
+}
+
+func comparisons(redisURL string) []comparison {
+	all := append(memoryComparisons(), managerComparisons()...)
+	all = append(all, databaseComparisons()...)
+	all = append(all, fileComparisons()...)
+	if redisURL != "" {
+		all = append(all, redisComparisons(redisURL)...)
+	}
+	return all
+}
+
+func (c comparison) show(v float64) string {
+	if c.kind == added {
+		return fmt.Sprintf("%+.0f ns", v)
+	}
+	return fmt.Sprintf("%.2fx", v)
+}
+
+func (c comparison) bound(v float64) string {
+	switch c.kind {
+	case slower:
+		return fmt.Sprintf("≤ %.2fx", v)
+	case faster:
+		return fmt.Sprintf("≥ %.1fx", v)
+	case added:
+		return fmt.Sprintf("≤ %.0f ns", v)
+	}
+	return ""
+}
+
+func (c comparison) verdict(v float64) string {
+	within := func(bound float64) bool {
+		if c.kind == faster {
+			return v >= bound
+		}
+		return v <= bound
+	}
+	switch {
+	case within(c.aim):
+		return "aim met"
+	case within(c.must):
+		return "ok"
+	}
+	return "MISSED"
+}
+
+func round(d time.Duration) time.Duration {
+	if d > 10*time.Microsecond {
+		return d.Round(100 * time.Nanosecond)
+	}
+	return d
+}
