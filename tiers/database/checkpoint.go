@@ -112,6 +112,8 @@ func (t *Tier) checkpointFailed(err error) {
 	case codeOf(err) == sqlite3.SQLITE_FULL:
 		t.log.Warn("no room for a checkpoint; the log keeps growing", "place", t.place, "cause", err)
 	default:
+		// No caller gets this error, so it is logged.
+		t.log.Error("a checkpoint failed; the store must be opened again", "place", t.place, "cause", err)
 		t.writer.spoil(err)
 	}
 }

@@ -421,7 +421,6 @@ func (w *writer) spoil(cause error) {
 	if w.poison == nil {
 		w.poison = tiers.Hint(fmt.Errorf("%w: the store takes no more writes since one failed: %w", tiers.ErrUnavailable, cause),
 			"check the disk that holds "+w.t.place+", then close the store and open it again")
-		w.t.log.Error("a write failed; the store must be opened again", "place", w.t.place, "cause", cause)
 	}
 }
 
