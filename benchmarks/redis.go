@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"path/filepath"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -14,7 +15,7 @@ func redisComparisons(url string) []comparison {
 	const n = 10_000
 	open := func(mine func(*redis.Tier) op, raw func(*goredis.Client) op) func(context.Context, string) (op, op, func(), error) {
 		return func(ctx context.Context, dir string) (op, op, func(), error) {
-			t, err := redis.Open(ctx, redis.Config{Options: redis.Options{URL: url, Prefix: "bench" + dir}})
+			t, err := redis.Open(ctx, redis.Config{Options: redis.Options{URL: url, Prefix: filepath.Base(dir)}})
 			if err != nil {
 				return nil, nil, nil, err
 			}
