@@ -1,14 +1,10 @@
 package filetree
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"math"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -28,39 +24,26 @@ var errMoved = errors.New("the directory changes faster than it can be saved to"
 // Dir is one open directory of a tree, in which a [Form] keeps its files. All
 // names are single components.
 type Dir struct {
+	*handle
 	tree *Tree
 	path string // below the tree, "" for the tree itself
-	root *os.Root
-	self *os.File // opened at first use
 
 	stripe int // of the lock that the caller holds; it becomes part of temp names
 }
 
-// File is a file as it was found: its name, and what tells it from any other
-// state of that name.
+// File is a file as it was found.
 type File struct {
 	Name string
-	Stat fs.FileInfo
-}
-
-// Version is the modification time in microseconds, at least 1.
-func (f File) Version() tiers.Version { return versionOf(f.Stat) }
-
-func versionOf(fi fs.FileInfo) tiers.Version {
-	return tiers.Version(max(fi.ModTime().UnixMicro(), 1))
-}
-
-func (f File) same(fi fs.FileInfo) bool {
-	return os.SameFile(f.Stat, fi) && f.Stat.ModTime().Equal(fi.ModTime()) && f.Stat.Size() == fi.Size()
+	Ident
 }
 
 // openDir opens the directory of a place; fs.ErrNotExist when it is not there.
 func (t *Tree) openDir(path string) (*Dir, error) {
-	root, err := t.root.OpenRoot(orRoot(path))
+	h, err := t.top.open(t.root, orRoot(path))
 	if err != nil {
 		return nil, err
 	}
-	return &Dir{tree: t, path: path, root: root}, nil
+	return &Dir{handle: h, tree: t, path: path}, nil
 }
 
 // makeDir opens the directory of a place and makes it when it is not there. In
@@ -81,13 +64,13 @@ func (t *Tree) makeDir(ctx context.Context, p place) (*Dir, error) {
 	if err != nil || !t.durable {
 		return d, err
 	}
-	fi, err := d.root.Stat(".")
-	if err == nil && !t.rooted.has(path, fi) {
+	self, err := d.self()
+	if err == nil && !t.rooted.has(path, self) {
 		for dir := path; dir != "" && err == nil; dir = parentOf(dir) {
-			err = t.syncs.sync(ctx, parentOf(dir))
+			err = t.fsynced(t.syncs.sync(ctx, parentOf(dir)))
 		}
 		if err == nil {
-			t.rooted.add(path, fi)
+			t.rooted.add(path, self)
 		}
 	}
 	if err != nil {
@@ -113,94 +96,82 @@ func (t *Tree) prune(dir string) {
 	}
 }
 
-func (d *Dir) close() error {
-	if d.self != nil {
-		return errors.Join(d.self.Close(), d.root.Close())
-	}
-	return d.root.Close()
-}
-
-func (d *Dir) file() (*os.File, error) {
-	if d.self == nil {
-		f, err := d.root.Open(".")
-		if err != nil {
-			return nil, err
-		}
-		d.self = f
-	}
-	return d.self, nil
-}
-
 // Path answers where a name of this directory is, for messages.
 func (d *Dir) Path(name string) string { return d.tree.join(d.path, name) }
 
 // Stat looks at a name. A file that is not there is no error, but ok is false;
 // one that is not a regular file is one.
 func (d *Dir) Stat(name string) (f File, ok bool, err error) {
-	fi, err := d.root.Lstat(name)
+	id, err := d.stat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return File{}, false, nil
 	case err != nil:
 		return File{}, false, err
-	case !fi.Mode().IsRegular():
-		return File{}, false, tiers.Hint(fmt.Errorf("%w: %s is not a regular file", tiers.ErrCorrupt, d.Path(name)),
-			"move it out of the way; links and special files are not followed")
+	case !id.Regular:
+		return File{}, false, d.irregular(name)
 	}
-	return File{Name: name, Stat: fi}, true, nil
+	return File{Name: name, Ident: id}, true, nil
+}
+
+func (d *Dir) irregular(name string) error {
+	return tiers.Hint(fmt.Errorf("%w: %s is not a regular file", tiers.ErrCorrupt, d.Path(name)),
+		"move it out of the way; links and special files are not followed")
 }
 
 // Read answers the first limit bytes of a file, and the file as it was read; a
 // negative limit is none.
 func (d *Dir) Read(name string, limit int64) (content []byte, as File, err error) {
-	f, err := d.root.Open(name)
-	if err != nil {
-		return nil, File{}, err
+	content, id, err := d.read(name, limit)
+	if err == nil && !id.Regular {
+		err = d.irregular(name)
 	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	fi, err := f.Stat()
-	if err != nil {
-		return nil, File{}, err
-	}
-	if limit < 0 {
-		limit = math.MaxInt64
-	}
-	size := min(limit, fi.Size())
-	buf := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead))
-	if _, err := buf.ReadFrom(io.LimitReader(f, limit)); err != nil {
-		return nil, File{}, err
-	}
-	return buf.Bytes(), File{Name: name, Stat: fi}, nil
+	return content, File{Name: name, Ident: id}, err
 }
 
 // Staged is a file that is complete but does not have its name yet.
 type Staged struct {
 	dir  *Dir
 	name string
-	file *os.File
+	file *temp
 }
 
 // Stage writes a temp file with that modification time. Whoever stages a file
 // discards it in the end, which does nothing once it has its name.
-func (d *Dir) Stage(content []byte, mtime time.Time) (st *Staged, err error) {
-	name := fmt.Sprintf("%s%02d-%d-%d", tempPrefix, d.stripe, d.tree.pid, d.tree.temps.Add(1))
-	f, err := d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+func (d *Dir) Stage(content []byte, mtime time.Time) (*Staged, error) {
+	name := d.tempName()
+	f, err := d.create(name, content, mtime)
 	if err != nil {
 		return nil, moved(err)
 	}
-	st = &Staged{dir: d, name: name, file: f}
-	defer func() {
-		if err != nil {
-			st.Discard()
-		}
-	}()
-	if _, err := f.Write(content); err != nil {
+	st := &Staged{dir: d, name: name, file: f}
+	if err := d.checkTimes(name, mtime); err != nil {
+		st.Discard()
 		return nil, err
 	}
-	if err := d.root.Chtimes(name, mtime, mtime); err != nil {
-		return nil, err
+	return st, nil
+}
+
+func (d *Dir) tempName() string {
+	return fmt.Sprintf("%s%02d-%d-%d", tempPrefix, d.stripe, d.tree.pid, d.tree.temps.Add(1))
+}
+
+// checkTimes finds out, once, whether the file system keeps microseconds.
+func (d *Dir) checkTimes(name string, want time.Time) error {
+	if d.tree.exact.Load() || want.UnixMicro()%1000 == 0 {
+		return nil
 	}
-	return st, d.tree.checkTimes(f, mtime)
+	id, err := d.stat(name)
+	if err != nil {
+		return err
+	}
+	if id.ModTime.UnixMicro() != want.UnixMicro() {
+		return tiers.Hint(fmt.Errorf("%w: the file system keeps the time %s as %s, and versions are modification times in microseconds",
+			tiers.ErrUnsupported, want.UTC().Format(time.RFC3339Nano), id.ModTime.UTC().Format(time.RFC3339Nano)),
+			"put the directory on another file system")
+	}
+	d.tree.exact.Store(true)
+	return nil
 }
 
 // Discard removes the file unless it has got its name.
@@ -209,11 +180,11 @@ func (st *Staged) Discard() {
 		return
 	}
 	if st.file != nil {
-		_ = st.file.Close()
+		_ = st.file.close()
 		st.file = nil
 	}
 	if st.name != "" {
-		_ = st.dir.root.Remove(st.name) // what stays behind is swept
+		_ = st.dir.remove(st.name) // what stays behind is swept
 		st.name = ""
 	}
 }
@@ -242,14 +213,23 @@ func (st *Staged) flush() error {
 	st.file = nil
 	var err error
 	if st.dir.tree.durable {
-		err = st.dir.tree.fsynced(f.Sync())
+		err = st.dir.tree.fsynced(f.sync())
 	}
-	return errors.Join(err, f.Close())
+	return errors.Join(err, f.close())
 }
 
 // Replace gives the staged file its name, over whatever has it.
 func (d *Dir) Replace(st *Staged, name string) error {
-	if err := d.root.Rename(st.name, name); err != nil {
+	if !d.tree.durable {
+		// ext4 writes a file out when it is renamed over another one, as if it
+		// had been asked for an fsync. Swapping the two does not cause that.
+		if ok, err := d.exchange(st.name, name); ok && err == nil {
+			before := st.name
+			st.name = ""
+			return d.remove(before)
+		}
+	}
+	if err := d.rename(st.name, name); err != nil {
 		return moved(err)
 	}
 	st.name = ""
@@ -262,12 +242,8 @@ func (d *Dir) Replace(st *Staged, name string) error {
 // When what it replaced is not what was found, somebody's edit slipped in
 // between; it is kept beside as NAME.edited-VERSION.
 func (d *Dir) Swap(st *Staged, name string, old *File) error {
-	self, err := d.file()
-	if err != nil {
-		return err
-	}
 	if old == nil {
-		ok, err := renameNew(self, st.name, name)
+		ok, err := d.renameNew(st.name, name)
 		switch {
 		case errors.Is(err, fs.ErrExist), errors.Is(err, fs.ErrNotExist):
 			return fmt.Errorf("%w: %w", errMoved, err)
@@ -278,7 +254,7 @@ func (d *Dir) Swap(st *Staged, name string, old *File) error {
 			return nil
 		}
 	} else {
-		ok, err := exchange(self, st.name, name)
+		ok, err := d.exchange(st.name, name)
 		switch {
 		case err != nil:
 			return moved(err)
@@ -289,8 +265,8 @@ func (d *Dir) Swap(st *Staged, name string, old *File) error {
 		}
 	}
 	// The narrow way, for file systems that can't: look, then rename.
-	fi, err := d.root.Lstat(name)
-	if gone := errors.Is(err, fs.ErrNotExist); gone != (old == nil) || !gone && (err != nil || !old.same(fi)) {
+	id, err := d.stat(name)
+	if gone := errors.Is(err, fs.ErrNotExist); gone != (old == nil) || !gone && (err != nil || !old.same(id)) {
 		return errors.Join(errMoved, err)
 	}
 	return d.Replace(st, name)
@@ -298,8 +274,8 @@ func (d *Dir) Swap(st *Staged, name string, old *File) error {
 
 // Retire removes a file that was found under a name which no longer counts.
 func (d *Dir) Retire(old File) error {
-	away := fmt.Sprintf("%s%02d-%d-%d", tempPrefix, d.stripe, d.tree.pid, d.tree.temps.Add(1))
-	err := d.root.Rename(old.Name, away)
+	away := d.tempName()
+	err := d.rename(old.Name, away)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -312,11 +288,11 @@ func (d *Dir) Retire(old File) error {
 // dispose removes what was moved away from a name, if it is what was found
 // there, and else keeps it.
 func (d *Dir) dispose(away, name string, found File) error {
-	fi, err := d.root.Lstat(away)
-	if err == nil && found.same(fi) {
-		err = d.root.Remove(away)
+	id, err := d.stat(away)
+	if err == nil && found.same(id) {
+		err = d.remove(away)
 	} else if err == nil {
-		err = d.keep(away, name, fi)
+		err = d.keep(away, name, id)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -325,10 +301,10 @@ func (d *Dir) dispose(away, name string, found File) error {
 }
 
 // Keep puts a file that a person wrote beside its name, as NAME.edited-VERSION.
-func (d *Dir) Keep(f File) error { return moved(d.keep(f.Name, f.Name, f.Stat)) }
+func (d *Dir) Keep(f File) error { return moved(d.keep(f.Name, f.Name, f.Ident)) }
 
-func (d *Dir) keep(from, name string, fi fs.FileInfo) error {
-	if err := d.root.Rename(from, fmt.Sprintf("%s%s%d", name, edited, versionOf(fi))); err != nil {
+func (d *Dir) keep(from, name string, id Ident) error {
+	if err := d.rename(from, fmt.Sprintf("%s%s%d", name, edited, id.Version())); err != nil {
 		return err
 	}
 	d.tree.kept.Add(1)
@@ -339,7 +315,7 @@ func (d *Dir) keep(from, name string, fi fs.FileInfo) error {
 
 // Drop removes a name that nobody edits by hand; one that is not there is fine.
 func (d *Dir) Drop(name string) error {
-	if err := d.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := d.remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil

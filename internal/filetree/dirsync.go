@@ -17,6 +17,7 @@ import (
 // their change, so it covers all of them.
 type dirSyncs struct {
 	root *os.Root
+	top  *handle
 	mu   sync.Mutex
 	dirs map[string]*dirSync // those being synced now
 	work sync.WaitGroup
@@ -86,7 +87,7 @@ func (s *dirSyncs) take(dir string, d *dirSync) *shared {
 // what has to be durable, and its parent is synced.
 func (s *dirSyncs) fsync(dir string) error {
 	for {
-		f, err := s.root.Open(orRoot(dir))
+		h, err := s.top.open(s.root, orRoot(dir))
 		if errors.Is(err, fs.ErrNotExist) && dir != "" {
 			dir = parentOf(dir)
 			continue
@@ -94,7 +95,7 @@ func (s *dirSyncs) fsync(dir string) error {
 		if err != nil {
 			return err
 		}
-		return errors.Join(SyncDir(f), f.Close())
+		return errors.Join(h.sync(), h.close())
 	}
 }
 

@@ -31,9 +31,9 @@ func explain(err error) error {
 		return tiers.Hint(fmt.Errorf("%w: %w", tiers.ErrReadOnly, err), "the file system is mounted read-only")
 	case errors.Is(err, fs.ErrPermission):
 		return tiers.Hint(err, "the user of this process may not do that here; look at the owner and mode of the directory")
-	case strings.HasSuffix(err.Error(), "path escapes from parent"):
-		// Package os has no sentinel for it.
-		return tiers.Hint(fmt.Errorf("%w: %w", tiers.ErrUnsupported, err),
+	case errors.Is(err, syscall.EXDEV), strings.HasSuffix(err.Error(), "path escapes from parent"):
+		// Package os has no sentinel for it, and the system says "cross-device".
+		return tiers.Hint(fmt.Errorf("%w: path escapes from the directory of the store: %w", tiers.ErrUnsupported, err),
 			"a link leads out of the store's directory; put the directory itself there")
 	case errors.Is(err, errMoved):
 		return tiers.Hint(err, "something else keeps changing these files; try again")

@@ -14,6 +14,7 @@ import (
 
 const (
 	markFile = ".mark"
+	markSize = 20 + 1 + 20 + 1 + 36 + 1
 	// markStep is how far ahead, in microseconds, the mark is made durable: one
 	// fsync for all saves of that time. After a power cut versions go on from
 	// there, unless the clock is beyond it already.
@@ -119,7 +120,7 @@ func (m *mark) update(ctx context.Context, change func(issued tiers.Version) tie
 // read answers what the file says. One that says nothing sensible stands for a
 // step ahead of the clock.
 func (m *mark) read() (issued, ceiling tiers.Version, err error) {
-	var buf [128]byte
+	var buf [markSize]byte
 	n, err := m.file.ReadAt(buf[:], 0)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return 0, 0, err

@@ -23,7 +23,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/sagestore/sagestore/tiers"
 )
@@ -51,6 +50,7 @@ type Tree struct {
 	disk         func(path string) (Disk, error)
 
 	root    *os.Root
+	top     *handle
 	gate    *gate
 	stripes *stripes
 	mark    *mark
@@ -101,11 +101,14 @@ func Open(ctx context.Context, c Config) (*Tree, error) {
 	if t.clock == nil {
 		t.clock = tiers.SystemClock()
 	}
+	if t.top, err = rootHandle(root, "."); err != nil {
+		return nil, errors.Join(explain(err), root.Close())
+	}
 	t.exact.Store(!c.Durable) // then no version is a file's time
 	t.form.Attach(root)
 	t.stripes = newStripes(root)
 	t.mark = &mark{root: root, clock: t.clock, durable: c.Durable, boot: bootID()}
-	t.syncs = &dirSyncs{root: root, dirs: map[string]*dirSync{}}
+	t.syncs = &dirSyncs{root: root, top: t.top, dirs: map[string]*dirSync{}}
 	return t, nil
 }
 
@@ -142,15 +145,29 @@ func makeBase(base string, durable bool) error {
 		if !durable {
 			break
 		}
-		f, err := os.Open(filepath.Dir(dir))
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(SyncDir(f), f.Close()); err != nil {
+		if err := syncPath(filepath.Dir(dir)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// syncPath makes the entries of a directory durable.
+func syncPath(dir string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(SyncRoot(root), root.Close())
+}
+
+// SyncRoot makes the entries of an open directory durable.
+func SyncRoot(root *os.Root) error {
+	h, err := rootHandle(root, ".")
+	if err != nil {
+		return err
+	}
+	return errors.Join(h.sync(), h.close())
 }
 
 // Close refuses new calls, waits for those that are in, and lets go of the
@@ -164,7 +181,7 @@ func (t *Tree) Close(ctx context.Context) error {
 	first := false
 	t.closing.Do(func() {
 		first = true
-		t.closed = errors.Join(t.stripes.close(), t.mark.close(), t.root.Close())
+		t.closed = errors.Join(t.stripes.close(), t.mark.close(), t.top.close(), t.root.Close())
 	})
 	if !first {
 		return nil
@@ -214,45 +231,27 @@ func (t *Tree) fsynced(err error) error {
 	return tiers.Hint(fmt.Errorf("fsync failed: %w", err), reopen)
 }
 
-// checkTimes finds out, once, whether the file system keeps microseconds.
-func (t *Tree) checkTimes(f *os.File, want time.Time) error {
-	if t.exact.Load() || want.UnixMicro()%1000 == 0 {
-		return nil
-	}
-	fi, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if got := fi.ModTime(); got.UnixMicro() != want.UnixMicro() {
-		return tiers.Hint(fmt.Errorf("%w: the file system keeps %s as %s, and versions are modification times in microseconds",
-			tiers.ErrUnsupported, want.UTC().Format(time.RFC3339Nano), got.UTC().Format(time.RFC3339Nano)),
-			"put the directory on another file system")
-	}
-	t.exact.Store(true)
-	return nil
-}
-
 // rooted remembers the directories that are known to survive a power cut.
 type rooted struct {
 	mu   sync.Mutex
-	dirs map[string]fs.FileInfo
+	dirs map[string]Ident
 }
 
 // rootedMost bounds what is remembered; forgetting costs one fsync.
 const rootedMost = 4096
 
-func (r *rooted) has(dir string, fi fs.FileInfo) bool {
+func (r *rooted) has(dir string, self Ident) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	known, ok := r.dirs[dir]
-	return ok && os.SameFile(known, fi)
+	return ok && known.sameFile(self)
 }
 
-func (r *rooted) add(dir string, fi fs.FileInfo) {
+func (r *rooted) add(dir string, self Ident) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.dirs == nil || len(r.dirs) >= rootedMost {
-		r.dirs = map[string]fs.FileInfo{}
+		r.dirs = map[string]Ident{}
 	}
-	r.dirs[dir] = fi
+	r.dirs[dir] = self
 }

@@ -103,11 +103,7 @@ func (c *codecs) learn(ending string) error {
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	top, err := c.root.Open(".")
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(filetree.SyncDir(top), top.Close()); err != nil {
+	if err := filetree.SyncRoot(c.root); err != nil {
 		return err
 	}
 	if !c.known(name) {

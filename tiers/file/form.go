@@ -137,7 +137,7 @@ func (f *form) among(d *filetree.Dir, stem string, endings []string, backwards b
 			continue
 		}
 		files = append(files, file)
-		if n := len(files) - 1; n > 0 && files[n].Stat.ModTime().After(files[0].Stat.ModTime()) {
+		if n := len(files) - 1; n > 0 && files[n].ModTime.After(files[0].ModTime) {
 			files[0], files[n] = files[n], files[0]
 		}
 	}

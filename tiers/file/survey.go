@@ -44,7 +44,7 @@ func (f *form) Survey(d *filetree.Dir, names []string, now time.Time, sizes bool
 				errs = append(errs, err)
 				continue
 			}
-			st.Size = newest.Stat.Size()
+			st.Size = newest.Size
 			if s.meta {
 				m, _, err := readMeta(d, stem)
 				if err != nil {
@@ -65,7 +65,7 @@ func (f *form) newest(d *filetree.Dir, names []string) (newest filetree.File, ok
 		if err != nil {
 			return filetree.File{}, false, err
 		}
-		if there && (!ok || file.Stat.ModTime().After(newest.Stat.ModTime())) {
+		if there && (!ok || file.ModTime.After(newest.ModTime)) {
 			newest, ok = file, true
 		}
 	}

@@ -41,9 +41,6 @@ func (form) Find(d *filetree.Dir, stem string, whole bool) (found filetree.Found
 	if err != nil {
 		return filetree.Found{}, err
 	}
-	if !file.Stat.Mode().IsRegular() {
-		return filetree.Found{}, fmt.Errorf("%w: %s is not a regular file", tiers.ErrCorrupt, d.Path(name))
-	}
 	var lost bool
 	found.Files = []filetree.File{file}
 	if whole {
@@ -140,10 +137,10 @@ func (form) Survey(d *filetree.Dir, names []string, now time.Time, _ bool, visit
 		if err != nil || !ok {
 			continue
 		}
-		end := file.Stat.ModTime()
+		end := file.ModTime
 		visit(filetree.Sight{
-			Stem: stem, Size: max(file.Stat.Size()-headerSize, 0),
-			Absent:  file.Stat.Size() < headerSize,
+			Stem: stem, Size: max(file.Size-headerSize, 0),
+			Absent:  file.Size < headerSize,
 			Expired: end.Unix() != 0 && !now.Before(end),
 		})
 	}
