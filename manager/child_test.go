@@ -1,8 +1,40 @@
 package manager_test
 
-import "fmt"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
 
+	"github.com/sagestore/sagestore/manager"
+)
+
+// child is what the test binary does when a test starts it as another process.
 func child(run string) int {
-	fmt.Println(run)
-	return 1
+	ctx := context.Background()
+	m, err := manager.OpenDir(ctx, os.Getenv("SAGESTORE_TEST_DIR"), all())
+	if err == nil {
+		switch run {
+		case "count":
+			err = count(ctx, m)
+		default:
+			err = fmt.Errorf("there is no child %q", run)
+		}
+		err = errors.Join(err, m.Close(ctx))
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+func count(ctx context.Context, m *manager.Manager) error {
+	counter := manager.For[int](m, "session.preferences")
+	for range turns {
+		if _, err := counter.Modify(ctx, "n", func(n *int, _ bool) error { *n++; return nil }); err != nil {
+			return err
+		}
+	}
+	return nil
 }

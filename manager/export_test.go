@@ -93,8 +93,6 @@ func (a *asTier) Touch(ctx context.Context, k tiers.Key, ttl time.Duration) (boo
 	return a.m.Namespace(k.Namespace).Touch(ctx, k.Category, k.Name, lifeFor(ttl))
 }
 
-func (a *asTier) Sweep(ctx context.Context, _ int) (int, error) { return a.m.Sweep(ctx) }
-
 func (a *asTier) List(ctx context.Context, q tiers.Query) iter.Seq2[tiers.Record, error] {
 	return func(yield func(tiers.Record, error) bool) {
 		opts := []ListOption{Prefix(q.Prefix), After(q.After), Limit(q.Limit)}

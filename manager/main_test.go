@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -60,3 +61,5 @@ func asError(t testing.TB, err error) *tiers.Error {
 	}
 	return e
 }
+
+func contains(err error, text string) bool { return err != nil && strings.Contains(err.Error(), text) }

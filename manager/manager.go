@@ -134,7 +134,7 @@ func (c *core) closeTiers(ctx context.Context) error {
 	errs := make([]error, len(c.order)+1)
 	for i, name := range c.order {
 		s := c.stations[name]
-		if s.tier == c.systemTier {
+		if s == nil || s.tier == c.systemTier { // nil: it could not be opened
 			continue
 		}
 		g.Go(func() error {

@@ -208,7 +208,7 @@ func (p *place) remove(ctx context.Context, name string, opts []DeleteOption) (e
 	}
 	err = p.fail("delete", name, err)
 	c.finish(err)
-	return existed, err
+	return existed && err == nil, err
 }
 
 // exists asks for a key.
@@ -245,7 +245,7 @@ func (p *place) touch(ctx context.Context, name string, lives []Life) (existed b
 	}
 	err = p.fail("touch", name, err)
 	c.finish(err)
-	return existed, err
+	return existed && err == nil, err
 }
 
 func (p *place) lifetime(lives []Life) time.Duration {

@@ -1,0 +1,68 @@
+package manager_test
+
+import (
+	"strconv"
+	"testing"
+
+	"github.com/sagestore/sagestore/config"
+	"github.com/sagestore/sagestore/manager"
+	"github.com/sagestore/sagestore/tiers"
+	"github.com/sagestore/sagestore/tiers/memory"
+)
+
+// What the manager adds to a call of the tier: the same bytes saved and loaded
+// directly, through a collection, and without a type.
+func BenchmarkOverhead(b *testing.B) {
+	ctx := b.Context()
+	cfg := config.InMemory()
+	cfg.Categories = map[string]config.Category{"app.bytes": {Codec: "raw"}, "app.session": {Codec: "raw", TTL: config.UntilSessionEnds}}
+	m := value[*manager.Manager](b)(manager.Open(ctx, cfg, tiers.Drivers{memory.Driver()}))
+	defer closeNow(b, m)
+	tier := value[*memory.Tier](b)(memory.Open(ctx, memory.Config{}))
+	defer closeNow(b, tier)
+	c := manager.For[[]byte](m, "app.bytes")
+	s := manager.For[[]byte](m, "app.session")
+
+	const n = 1000
+	keys, values := make([]string, n), make([][]byte, n)
+	for i := range n {
+		keys[i], values[i] = "session/"+strconv.Itoa(i), make([]byte, 1024)
+		values[i][0] = byte(i)
+		must(b, c.Save(ctx, keys[i], values[i]))
+		must(b, s.Save(ctx, keys[i], values[i]))
+		value[tiers.Record](b)(tier.Save(ctx, tiers.Record{Key: tiers.Key{Category: "app.bytes", Name: keys[i]}, Value: values[i], Codec: "raw", Schema: 1}, tiers.Cond{}))
+	}
+	run := func(name string, do func(i int) error) {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				if err := do(i % n); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+	run("save/tier", func(i int) error {
+		_, err := tier.Save(ctx, tiers.Record{Key: tiers.Key{Category: "app.bytes", Name: keys[i]}, Value: values[i], Codec: "raw", Schema: 1}, tiers.Cond{})
+		return err
+	})
+	run("save/collection", func(i int) error { return c.Save(ctx, keys[i], values[i]) })
+	run("save/session", func(i int) error { return s.Save(ctx, keys[i], values[i]) })
+	run("save/untyped", func(i int) error { return m.Save(ctx, "app.bytes", keys[i], values[i]) })
+	run("load/tier", func(i int) error {
+		_, err := tier.Load(ctx, tiers.Key{Category: "app.bytes", Name: keys[i]})
+		return err
+	})
+	run("load/collection", func(i int) error {
+		_, err := c.Load(ctx, keys[i])
+		return err
+	})
+	run("load/session", func(i int) error {
+		_, err := s.Load(ctx, keys[i])
+		return err
+	})
+	run("exists/collection", func(i int) error {
+		_, err := c.Exists(ctx, keys[i])
+		return err
+	})
+}
