@@ -910,7 +910,7 @@ func lifeFlaws() []flaw {
 			}
 		}},
 		{"is blind to other handles", "lifecycle/another handle sees every save at once", func(f *flawed) {
-			f.store = &store{records: map[tiers.Key]tiers.Record{}}
+			f.store = newStore()
 		}},
 		{"keeps what it loaded", "linearizability/one key is linearizable across handles", func(f *flawed) {
 			kept := map[tiers.Key]tiers.Record{}

@@ -18,6 +18,7 @@ type store struct {
 	mu      sync.Mutex
 	records map[tiers.Key]tiers.Record
 	high    tiers.Version
+	books
 }
 
 // stores are the directories of one test.
@@ -33,9 +34,13 @@ func (s *stores) open(dir string) *store {
 		s.dir = map[string]*store{}
 	}
 	if s.dir[dir] == nil {
-		s.dir[dir] = &store{records: map[tiers.Key]tiers.Record{}}
+		s.dir[dir] = newStore()
 	}
 	return s.dir[dir]
+}
+
+func newStore() *store {
+	return &store{records: map[tiers.Key]tiers.Record{}, books: newBooks()}
 }
 
 const referenceLimit = 1 << 20
