@@ -41,8 +41,7 @@ type File[O any] struct {
 	appending sync.Mutex // held over a write; never taken while mu is held
 	buf       []byte
 
-	file   atomic.Pointer[os.File]
-	failAt func(n int) error // for tests: asked before each write
+	file atomic.Pointer[os.File]
 
 	mu       sync.Mutex
 	closed   bool
@@ -187,11 +186,6 @@ func (f *File[O]) put(values [][]byte, batch []Extent[O]) error {
 	}
 	for i, v := range values {
 		batch[i].sum = crc32.Checksum(v, castagnoli())
-	}
-	if f.failAt != nil {
-		if err := f.failAt(len(out)); err != nil {
-			return err
-		}
 	}
 	if _, err := file.WriteAt(out, batch[0].off); err != nil {
 		return fmt.Errorf("write spill file: %w", err)
