@@ -2,6 +2,7 @@ package tiers
 
 import (
 	"context"
+	"math"
 	"time"
 )
 
@@ -65,7 +66,7 @@ func Deadline(now time.Time, ttl time.Duration) time.Time {
 		return time.Time{}
 	}
 	at := now.Add(ttl)
-	if ttl > 0 && at.Before(now) {
+	if at.After(time.UnixMicro(math.MaxInt64)) {
 		return time.Time{}
 	}
 	return Micro(at)
