@@ -31,8 +31,6 @@ type decoder struct {
 	known     map[string]key
 }
 
-func valueOf(c *Config) reflect.Value { return reflect.ValueOf(c).Elem() }
-
 func contains(list []string, s string) bool { return slices.Contains(list, s) }
 
 // fault reports a problem at a node; nil is nowhere in particular.
@@ -127,25 +125,27 @@ func (d *decoder) pairs(n *yaml.Node, at []string) (ps []pair, ok bool) {
 		}
 	}
 	for _, m := range merges {
-		ps = d.merge(ps, m, at, 0)
+		ps = d.merge(ps, lines, m, at, 0)
 	}
 	return ps, true
 }
 
-func (d *decoder) merge(ps []pair, n *yaml.Node, at []string, depth int) []pair {
+// merge appends the keys of a merged mapping that are not there yet.
+func (d *decoder) merge(ps []pair, lines map[string]int, n *yaml.Node, at []string, depth int) []pair {
 	n, ok := d.enter(n, at)
 	switch {
 	case !ok || depth > maxDepth:
 	case n.Kind == yaml.SequenceNode:
 		for _, m := range n.Content {
-			ps = d.merge(ps, m, at, depth+1)
+			ps = d.merge(ps, lines, m, at, depth+1)
 		}
 	case n.Kind == yaml.MappingNode:
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			k, _ := d.enter(n.Content[i], at)
 			if k.ShortTag() == "!!merge" {
-				ps = d.merge(ps, n.Content[i+1], at, depth+1)
-			} else if !slices.ContainsFunc(ps, func(p pair) bool { return p.name == k.Value }) {
+				ps = d.merge(ps, lines, n.Content[i+1], at, depth+1)
+			} else if lines[k.Value] == 0 {
+				lines[k.Value] = k.Line
 				ps = append(ps, pair{k.Value, k, n.Content[i+1]})
 			}
 		}
@@ -195,7 +195,9 @@ func (d *decoder) decode(n *yaml.Node, v reflect.Value, at []string, pattern str
 
 // note remembers where a key was written.
 func (d *decoder) note(p pair, at []string) {
-	d.origin.at[pathKey(at)] = place{line: p.key.Line, column: p.key.Column}
+	if !d.foreign { // the options of a driver are read again and again
+		d.origin.at[pathKey(at)] = place{line: p.key.Line, column: p.key.Column}
+	}
 }
 
 func (d *decoder) block(n *yaml.Node, v reflect.Value, at []string, pattern string) {
@@ -206,9 +208,7 @@ func (d *decoder) block(n *yaml.Node, v reflect.Value, at []string, pattern stri
 			d.unknown(p, v, at)
 			continue
 		}
-		if !d.foreign {
-			d.note(p, with(at, p.name))
-		}
+		d.note(p, with(at, p.name))
 		d.decode(p.value, field, with(at, p.name), join(pattern, p.name))
 	}
 }
@@ -281,10 +281,7 @@ func (d *decoder) remember(at []string, v reflect.Value, expanded string) {
 func (d *decoder) isFile(pattern string, at []string) bool {
 	if !d.foreign {
 		if d.known == nil {
-			d.known = make(map[string]key)
-			for _, k := range keys() {
-				d.known[k.path] = k
-			}
+			d.known = keyTable()
 		}
 		return d.known[pattern].file
 	}

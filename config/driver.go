@@ -114,7 +114,7 @@ func plain(v reflect.Value) any {
 
 func fieldOf(s reflect.Value, name string) reflect.Value {
 	for i := range s.NumField() {
-		if yamlName(s.Type().Field(i)) == name {
+		if key := yamlName(s.Type().Field(i)); key != "" && key == name {
 			return s.Field(i)
 		}
 	}

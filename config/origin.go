@@ -71,13 +71,7 @@ func leafText(v reflect.Value) string {
 
 // sourceOf says where the value of a setting comes from.
 func (e *Effective) sourceOf(path ...string) string {
-	var source string
-	walk(e.raw, func(l leaf) {
-		if pathKey(l.at) == pathKey(path) {
-			source = e.sourceOfLeaf(l)
-		}
-	})
-	return cmp.Or(source, "default")
+	return cmp.Or(e.sources[pathKey(path)], "default")
 }
 
 func (e *Effective) sourceOfLeaf(l leaf) string {

@@ -22,7 +22,7 @@ func (e *Effective) locate(f *faults) {
 		return
 	}
 	e.DataDir, e.cfg.DataDir = dir, dir
-	walk(e.cfg, func(l leaf) {
+	edit(e.cfg, func(l leaf) {
 		if !l.file || !isPath(l.value.String()) {
 			return
 		}

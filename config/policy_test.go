@@ -163,6 +163,7 @@ func TestDefaultStoreTakesUnknownNamesButNoTypingErrors(t *testing.T) {
 		{"unknown", "weather", "database 0s json by default_store"},
 		{"far from everything", "session.anything", "database 0s json by default_store"},
 		{"one letter off", "session.preference", `error: use session.preference: unknown or invalid category (did you mean "session.preferences"? else list it under categories if it is not a typing error)`},
+		{"two letters off", "session.preferenc", `error: use session.preferenc: unknown or invalid category (did you mean "session.preferences"? else list it under categories if it is not a typing error)`},
 		{"two letters swapped", "app.drfats", `error: use app.drfats: unknown or invalid category (did you mean "app.drafts"? else list it under categories if it is not a typing error)`},
 		{"one letter off, and listed", "app.draft", "database 0s json by own"},
 		{"three letters off", "session.preferen", "database 0s json by default_store"},

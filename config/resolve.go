@@ -29,6 +29,7 @@ type Effective struct {
 	raw, cfg *Config // as given, and with every default; nobody else has them
 	options
 	drivers map[string]string // of the four tiers
+	sources map[string]string // of every setting, by pathKey
 }
 
 // Route names the driver that keeps a tier.
@@ -119,14 +120,15 @@ func (c *Config) Resolve(opts ...Option) (*Effective, error) {
 func (e *Effective) Config() *Config { return e.cfg.clone() }
 
 func newEffective(c *Config, o options) *Effective {
-	e := &Effective{raw: c.clone(), cfg: c.clone(), options: o, drivers: make(map[string]string)}
+	e := &Effective{raw: c.clone(), cfg: c.clone(), options: o, drivers: make(map[string]string), sources: make(map[string]string)}
+	walk(e.raw, func(l leaf) { e.sources[pathKey(l.at)] = e.sourceOfLeaf(l) })
 	if o.dataDir != "" {
 		e.cfg.DataDir = o.dataDir
 		if abs, err := filepath.Abs(o.dataDir); err == nil && !isHome(o.dataDir) {
 			e.cfg.DataDir = abs
 		}
 	}
-	walk(e.cfg, func(l leaf) {
+	edit(e.cfg, func(l leaf) {
 		if l.def != "" && l.value.IsZero() && l.at[0] != "categories" {
 			fillDefault(l.value, l.def)
 		}
@@ -166,14 +168,7 @@ func fillDefault(v reflect.Value, def string) {
 	}
 }
 
-func defaultOf(path string) string {
-	for _, k := range keys() {
-		if k.path == path {
-			return k.def
-		}
-	}
-	return ""
-}
+func defaultOf(path string) string { return keyTable()[path].def }
 
 // tierNames answers the tiers in their order.
 func (e *Effective) tierNames() []string {

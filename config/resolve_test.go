@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -253,5 +254,44 @@ func TestResolvingKeepsTheConfigAsItWas(t *testing.T) {
 	}
 	if got := e.Config().Redis; got.Prefix != "sage" || got.URL != "redis://h" {
 		t.Errorf("redis is %+v", got)
+	}
+}
+
+func TestAnEffectiveConfigurationIsSafeForConcurrentUse(t *testing.T) {
+	c := parse(t, "redis: {url: redis://h}\ntiers: {archive: {driver: s3, bucket: b, labels: {x: y}, zones: [z]}}\ncategories: {a: {tier: file, near: memory}}")
+	e := resolve(t, c)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for _, category := range []string{"a", "a.b", "session.history", "nothing"} {
+				_, err := e.Policy(category, nil)
+				if (err != nil) != (category == "nothing") {
+					t.Error(err)
+				}
+			}
+			var o s3
+			if err := e.Options("archive", nil)(&o); err != nil {
+				t.Error(err)
+			}
+			e.Settings()
+			e.Warnings()
+			e.Config()
+		})
+	}
+	wg.Wait()
+}
+
+func TestThousandsOfCategoriesAreNoBurden(t *testing.T) {
+	c := config.Default()
+	c.Categories = make(map[string]config.Category)
+	for i := range 5000 {
+		c.Categories[fmt.Sprintf("app.kind%d", i)] = config.Category{Tier: "file"}
+	}
+	start := time.Now()
+	if n := len(resolve(t, c).Policies()); n != 5017 {
+		t.Errorf("%d policies", n)
+	}
+	if took := time.Since(start); took > 5*time.Second {
+		t.Errorf("took %v", took)
 	}
 }

@@ -21,14 +21,12 @@ type Setting struct {
 // Settings answers every setting that has a value, in the order of the blocks,
 // and at the end the policies of all known categories.
 func (e *Effective) Settings() []Setting {
-	raw := make(map[string]leaf)
-	walk(e.raw, func(l leaf) { raw[pathKey(l.at)] = l })
 	var all []Setting
 	walk(e.cfg, func(l leaf) {
 		if l.at[0] == "categories" {
 			return
 		}
-		s := Setting{Path: showPath(l.at), Value: shown(l), Source: e.sourceOfLeaf(raw[pathKey(l.at)])}
+		s := Setting{Path: showPath(l.at), Value: shown(l), Source: e.sourceOf(l.at...)}
 		switch l.path {
 		case "default_store":
 			if s.Value != "" && s.Value != e.DefaultStore {

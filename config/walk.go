@@ -11,47 +11,63 @@ import (
 // leaf is one setting of a Config, with its place in the key table.
 type leaf struct {
 	key
-	at    []string      // path with the names in it
-	value reflect.Value // settable
+	at    []string // path with the names in it
+	value reflect.Value
 }
 
-// walk visits every setting that c has, in the order of the key table's blocks;
-// absent optional blocks are left out.
+// walk visits every setting that c has, in the order of the type's fields;
+// absent optional blocks are left out. It changes nothing.
 func walk(c *Config, visit func(l leaf)) {
+	visitor{keyTable(), visit, false}.value(valueOf(c), nil, "")
+}
+
+// edit is walk for a visit that may set the values.
+func edit(c *Config, visit func(l leaf)) { visitor{keyTable(), visit, true}.value(valueOf(c), nil, "") }
+
+func valueOf(c *Config) reflect.Value { return reflect.ValueOf(c).Elem() }
+
+func keyTable() map[string]key {
 	known := make(map[string]key)
 	for _, k := range keys() {
 		known[k.path] = k
 	}
-	walkValue(reflect.ValueOf(c).Elem(), nil, "", func(pattern string, at []string, v reflect.Value) {
-		visit(leaf{key: known[pattern], at: at, value: v})
-	})
+	return known
 }
 
-func walkValue(v reflect.Value, at []string, pattern string, visit func(string, []string, reflect.Value)) {
+type visitor struct {
+	known map[string]key
+	visit func(l leaf)
+	store bool // entries of maps, which can't be set in place
+}
+
+func (w visitor) value(v reflect.Value, at []string, pattern string) {
 	switch {
 	case v.Kind() == reflect.Pointer && v.Type().Elem().Kind() == reflect.Struct:
 		if !v.IsNil() {
-			walkValue(v.Elem(), at, pattern, visit)
+			w.value(v.Elem(), at, pattern)
 		}
 	case v.Kind() == reflect.Struct:
 		for i := range v.NumField() {
 			if name := yamlName(v.Type().Field(i)); name != "" {
-				walkValue(v.Field(i), append(slices.Clip(at), name), join(pattern, name), visit)
+				w.value(v.Field(i), with(at, name), join(pattern, name))
 			}
 		}
 	case v.Kind() == reflect.Map:
-		entries := make(map[string]reflect.Value, v.Len())
-		for it := v.MapRange(); it.Next(); {
-			entries[it.Key().String()] = it.Value()
+		names := make([]string, 0, v.Len())
+		for _, name := range v.MapKeys() {
+			names = append(names, name.String())
 		}
-		for _, name := range slices.Sorted(maps.Keys(entries)) {
-			entry := reflect.New(v.Type().Elem()).Elem() // entries of a map can't be set in place
-			entry.Set(entries[name])
-			walkValue(entry, append(slices.Clip(at), name), join(pattern, "*"), visit)
-			v.SetMapIndex(reflect.ValueOf(name), entry)
+		slices.Sort(names)
+		for _, name := range names {
+			entry := reflect.New(v.Type().Elem()).Elem()
+			entry.Set(v.MapIndex(reflect.ValueOf(name)))
+			w.value(entry, with(at, name), join(pattern, "*"))
+			if w.store {
+				v.SetMapIndex(reflect.ValueOf(name), entry)
+			}
 		}
 	default:
-		visit(pattern, at, v)
+		w.visit(leaf{key: w.known[pattern], at: at, value: v})
 	}
 }
 
