@@ -56,7 +56,7 @@ fuzz: ## Run each fuzz target for 20 seconds
 
 .PHONY: bench
 bench: ## Measure against the raw drivers and print ratio and budget
-	@cd benchmarks && $(GO) run ./cmd/compare
+	@cd benchmarks && $(GO) run .
 
 .PHONY: generate
 generate: ## Write again what is generated: docs/CONFIG.md
