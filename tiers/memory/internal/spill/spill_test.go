@@ -142,6 +142,9 @@ func TestFullDiskLosesNothingAndWorkGoesOn(t *testing.T) {
 	}
 	full, err := os.OpenFile("/dev/full", os.O_RDWR, 0)
 	if err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal(err)
+		}
 		t.Skip("no /dev/full here")
 	}
 	defer full.Close()
