@@ -120,10 +120,13 @@ func applyRules() []rule {
 func (t *T) applied(name string, step int, value string) tiers.Record {
 	now := tiers.Micro(t.now())
 	r := raw(named(name), value)
-	r.Version = tiers.Version(now.UnixMicro() + int64(step))
+	r.Version = version(now.Add(time.Duration(step) * time.Microsecond))
 	r.Created, r.Updated = now.Add(-time.Hour), now.Add(-time.Minute)
 	return r
 }
+
+// version is the one that the contract gives at a time.
+func version(at time.Time) tiers.Version { return tiers.Version(at.UnixMicro()) }
 
 func (t *T) apply(over []tiers.Cond, rs ...tiers.Record) {
 	a, _ := tiers.As[tiers.Applier](t.Tier)

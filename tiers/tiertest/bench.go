@@ -114,11 +114,12 @@ func parallel(b *testing.B, callers int, bytes int64, op func(n uint64) error) {
 	b.SetBytes(bytes)
 	b.ReportAllocs()
 	var next atomic.Uint64
+	limit := uint64(b.N) //nolint:gosec // not negative
 	done := make(chan error, callers)
 	b.ResetTimer()
 	for range callers {
 		go func() {
-			for n := next.Add(1); n <= uint64(b.N); n = next.Add(1) {
+			for n := next.Add(1); n <= limit; n = next.Add(1) {
 				if err := op(n); err != nil {
 					done <- err
 					return

@@ -154,16 +154,16 @@ func plainFailures(t *T) {
 		err error
 	}
 	tries := make([][]try, workers)
-	real := tiers.SystemClock()
+	clock := tiers.SystemClock()
 	t.workers(workers, func(worker int) {
-		var took time.Duration = time.Millisecond
+		took := time.Millisecond
 		for i := range each {
 			k := numbered(fmt.Sprintf("w%d-", worker), i)
-			limit := time.Duration(rand.Int64N(int64(2 * took)))
+			limit := time.Duration(rand.Int64N(int64(2 * took))) //nolint:gosec // not a secret
 			ctx, cancel := context.WithTimeout(t.ctx, limit)
-			start := real.Now()
+			start := clock.Now()
 			_, err := t.Tier.Save(ctx, raw(k, "v"), tiers.Cond{})
-			spent := real.Now().Sub(start)
+			spent := clock.Now().Sub(start)
 			cancel()
 			if spent > limit+2*time.Second {
 				t.Errorf("a save with a deadline of %v came back after %v", limit, spent)

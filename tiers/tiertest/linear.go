@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -64,6 +65,7 @@ func (t *T) linearizable(handles []tiers.Tier) {
 		k := numbered("k", round)
 		history := t.history(k, handles)
 		switch porcupine.CheckOperationsTimeout(linearModel(), history, linearLimit) {
+		case porcupine.Ok:
 		case porcupine.Illegal:
 			t.Fatalf("no order of these calls explains their answers:\n%s", describe(history))
 		case porcupine.Unknown:
@@ -163,15 +165,15 @@ func linearModel() porcupine.Model {
 }
 
 func describe(history []porcupine.Operation) string {
-	var out string
+	var out strings.Builder
 	for _, op := range history {
 		c, a := op.Input.(call), op.Output.(answer) //nolint:forcetypeassert // it is what history puts in
 		want := "any"
 		if v, ok := c.cond.Version(); ok {
 			want = fmt.Sprint(v)
 		}
-		out += fmt.Sprintf("%3d-%3d caller %d: %s %q over %s -> %q at %d, existed %v, refused %v\n",
+		fmt.Fprintf(&out, "%3d-%3d caller %d: %s %q over %s -> %q at %d, existed %v, refused %v\n",
 			op.Call, op.Return, op.ClientId, c.kind, c.value, want, a.value, a.version, a.existed, a.refused)
 	}
-	return out
+	return out.String()
 }

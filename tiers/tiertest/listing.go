@@ -39,7 +39,10 @@ func listingRules() []rule {
 						}
 					}
 				}
-				for range t.Tier.Spaces(t.ctx) {
+				for _, err := range t.Tier.Spaces(t.ctx) {
+					if err != nil {
+						t.Fatalf("spaces: %v", err)
+					}
 					break
 				}
 				t.save(raw(named("after"), "v"))

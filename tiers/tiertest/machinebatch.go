@@ -2,7 +2,6 @@ package tiertest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"time"
@@ -84,7 +83,7 @@ func (m *machine) sameRefusals(err error, refused map[int]*tiers.Error) error {
 	for i, want := range refused {
 		meant[want.Key] = true
 		if named[want.Key] == nil {
-			return fmt.Errorf("item %d, %q, was to be refused with %q; the error is %w", i, want.Key, want.Err, orNone(err))
+			return fmt.Errorf("item %d, %q, was to be refused with %w; it answers %s", i, want.Key, want.Err, said(err))
 		}
 	}
 	for key := range named {
@@ -98,13 +97,6 @@ func (m *machine) sameRefusals(err error, refused map[int]*tiers.Error) error {
 	return nil
 }
 
-func orNone(err error) error {
-	if err == nil {
-		return errors.New("none")
-	}
-	return err
-}
-
 func (m *machine) loadMany(ctx context.Context, is []item) error {
 	ks := make([]tiers.Key, len(is))
 	for i, it := range is {
@@ -112,7 +104,7 @@ func (m *machine) loadMany(ctx context.Context, is []item) error {
 	}
 	got, err := tiers.LoadMany(ctx, m.tier, ks)
 	if err != nil || len(got) != len(ks) {
-		return fmt.Errorf("%d results for %d keys, and %w", len(got), len(ks), orNone(err))
+		return fmt.Errorf("%d results for %d keys, and %s", len(got), len(ks), said(err))
 	}
 	for i, k := range ks {
 		want, ok := m.live(k.Name)
@@ -181,7 +173,7 @@ func (m *machine) apply(ctx context.Context, is []item) error {
 		case it.Ahead == 0:
 			r = old // once more
 		default:
-			r.Version = tiers.Version(int64(old.Version) + int64(it.Ahead))
+			r.Version = old.Version + tiers.Version(it.Ahead) //nolint:gosec // it wraps around to what is meant
 		}
 		if r.Created.IsZero() {
 			r.Created, r.Updated = now, now

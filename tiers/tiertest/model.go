@@ -39,16 +39,16 @@ func programTime() time.Duration {
 // randomPrograms runs programs one after the other, each in a space of its own.
 // Within go test rapid also shrinks one that fails, and keeps it.
 func randomPrograms(t *T) {
-	real := tiers.SystemClock()
-	start := real.Now()
+	clock := tiers.SystemClock()
+	start := clock.Now()
 	var n atomic.Int64
 	attempt := func(program []step) error {
 		n.Add(1)
 		m := newMachine(t, tiers.Space{Category: fmt.Sprintf("program.%d", n.Load())}, "", true)
 		return m.run(program)
 	}
-	inTime := func() bool { return real.Now().Sub(start) < programTime() }
-	defer func() { t.Notef("%d programs in %v", n.Load(), real.Now().Sub(start)) }()
+	inTime := func() bool { return clock.Now().Sub(start) < programTime() }
+	defer func() { t.Notef("%d programs in %v", n.Load(), clock.Now().Sub(start)) }()
 
 	if !testing.Testing() { // rapid needs the flags of go test
 		for seed := 1; seed <= 100 && inTime(); seed++ {

@@ -166,7 +166,7 @@ func changesGrow(t *T) {
 		{"done", true, false, func() { t.done(s, rows...) }},
 		{"start", false, true, func() { t.start(s, "", "s-1") }},
 		{"end", false, true, func() { t.endSession(s, "", "s-1") }},
-		{"reopen", false, true, func() { t.reopenSession(s, "", "s-1") }},
+		{"reopen", false, true, func() { t.reopenSession(s, "s-1") }},
 	}
 	for _, step := range steps {
 		before := make([]tiers.Changes, len(watchers))

@@ -58,7 +58,7 @@ func pendingListed(t *T) {
 		row := pendingRow("cache", name, name)
 		switch name {
 		case "a_b":
-			row = deletedRow("cache", name)
+			row = deletedRow(name)
 		case "acme":
 			row.Expires = tiers.Micro(t.now().Add(-time.Hour))
 		}
@@ -92,7 +92,10 @@ func pendingListed(t *T) {
 			}
 		}
 	}
-	for row := range s.ListPending(t.ctx, "cache", tiers.Query{Category: category}) {
+	for row, err := range s.ListPending(t.ctx, "cache", tiers.Query{Category: category}) {
+		if err != nil {
+			t.Fatalf("list pending: %v", err)
+		}
 		t.done(s, row) // in the loop, and then leave it
 		break
 	}
@@ -149,7 +152,7 @@ func dueInOrder(t *T) {
 	}
 	expired := pendingRow("cache", "expired", "v")
 	expired.Expires = tiers.Micro(t.now().Add(-time.Hour))
-	late := t.appendRows(s, deletedRow("cache", "deleted"), expired)
+	late := t.appendRows(s, deletedRow("deleted"), expired)
 	if got, want := due(again.Seq, 10), []uint64{late[0].Seq, late[1].Seq}; !slices.Equal(got, want) {
 		t.Errorf("a delete and an expired row: %v, want %v", got, want)
 	}

@@ -89,12 +89,12 @@ func sessionRules() []rule {
 				s := t.system()
 				first := t.start(s, "", "s-1")
 				ended := t.endSession(s, "", "s-1")
-				again := t.reopenSession(s, "", "s-1")
+				again := t.reopenSession(s, "s-1")
 				if !again.Ended.IsZero() || again.Generation <= ended.Generation || again.Seq <= ended.Seq || !again.Started.Equal(first.Started) {
 					t.Errorf("reopen answers %+v, before it was %+v", again, ended)
 				}
 				t.wantSession("started after reopening", t.start(s, "", "s-1"), again)
-				fresh := t.reopenSession(s, "", "unknown")
+				fresh := t.reopenSession(s, "unknown")
 				if !fresh.Ended.IsZero() || fresh.ID != "unknown" || fresh.Seq <= again.Seq {
 					t.Errorf("reopen of an unknown one answers %+v", fresh)
 				}
@@ -155,8 +155,8 @@ func (t *T) endSession(s tiers.System, namespace, id string) tiers.Session {
 	return row
 }
 
-func (t *T) reopenSession(s tiers.System, namespace, id string) tiers.Session {
-	row, err := s.ReopenSession(t.ctx, namespace, id)
+func (t *T) reopenSession(s tiers.System, id string) tiers.Session {
+	row, err := s.ReopenSession(t.ctx, "", id)
 	if err != nil {
 		t.Fatalf("reopen session %q: %v", id, err)
 	}
@@ -284,6 +284,6 @@ func sessionsSince(t *T) {
 	since(0, "c", "b", "a")
 	seq = since(seq, "a")
 	t.start(s, "n", "d")
-	t.reopenSession(s, "", "a")
+	t.reopenSession(s, "a")
 	since(seq, "d", "a")
 }

@@ -362,6 +362,7 @@ func systemFlaws() []systemFlaw {
 // TestFlawedSystemIsCaught breaks the contract of the system store; each flaw
 // has to be reported by the rule that is about it.
 func TestFlawedSystemIsCaught(t *testing.T) {
+	t.Parallel()
 	caught := map[string]bool{}
 	for _, fl := range systemFlaws() {
 		caught[fl.rule] = true
@@ -375,7 +376,7 @@ func TestFlawedSystemIsCaught(t *testing.T) {
 			}}
 			err := check(c, t.TempDir(), systemGroups(), limits{rule: 3 * time.Second, grace: 200 * time.Millisecond},
 				func(rule string) bool { return rule == fl.rule })
-			var fault *Fault
+			var fault *RuleError
 			if !errors.As(err, &fault) || fault.Rule != fl.rule {
 				t.Fatalf("%s is not reported: %v", fl.rule, err)
 			}
@@ -392,7 +393,7 @@ func TestFlawedSystemIsCaught(t *testing.T) {
 }
 
 func TestMissingSystemIsCaught(t *testing.T) {
-	c := Config{Open: func(ctx context.Context, dir string, clock tiers.Clock) (tiers.Tier, error) {
+	c := Config{Open: func(_ context.Context, _ string, clock tiers.Clock) (tiers.Tier, error) {
 		return hidden{&reference{store: newStore(), clock: clock}}, nil
 	}}
 	if err := check(c, t.TempDir(), systemGroups(), limits{}, func(string) bool { return true }); err == nil {

@@ -46,7 +46,7 @@ type stop struct{}
 
 // outcome is what came of one rule.
 type outcome struct {
-	fault   *Fault
+	fault   *RuleError
 	skipped string
 	notes   []string
 }
@@ -72,7 +72,7 @@ func runRule(ctx context.Context, c Config, r rule, name, dir string, l limits) 
 	go func() {
 		defer close(done)
 		t.guard(func() {
-			defer t.closeAll()
+			defer t.closeAll(context.WithoutCancel(ctx))
 			t.Tier = t.Open()
 			for _, need := range r.needs {
 				if !t.has(need) {
@@ -102,7 +102,7 @@ func runRule(ctx context.Context, c Config, r rule, name, dir string, l limits) 
 	defer t.mu.Unlock()
 	out := outcome{skipped: t.skipped, notes: t.notes}
 	if len(t.faults) > 0 {
-		out.fault = &Fault{Rule: name, Why: r.why, Faults: slices.Clone(t.faults)}
+		out.fault = &RuleError{Rule: name, Why: r.why, Faults: slices.Clone(t.faults)}
 	}
 	return out
 }
@@ -161,9 +161,9 @@ func (t *T) Reopen() {
 	t.Tier = t.Open()
 }
 
-func (t *T) closeAll() {
+func (t *T) closeAll(ctx context.Context) {
 	for _, h := range slices.Backward(t.handles) {
-		if err := h.Close(context.WithoutCancel(t.ctx)); err != nil {
+		if err := h.Close(ctx); err != nil {
 			t.Errorf("close at the end: %v", err)
 		}
 	}
@@ -191,12 +191,12 @@ func (t *T) each(n int, f func(i int)) {
 // poll asks every few milliseconds of real time until done, or until limit is
 // over, and tells which.
 func (t *T) poll(limit time.Duration, done func() bool) bool {
-	real := tiers.SystemClock()
-	for start := real.Now(); ; {
+	clock := tiers.SystemClock()
+	for start := clock.Now(); ; {
 		if done() {
 			return true
 		}
-		if real.Now().Sub(start) > limit || real.Sleep(t.ctx, 2*time.Millisecond) != nil {
+		if clock.Now().Sub(start) > limit || clock.Sleep(t.ctx, 2*time.Millisecond) != nil {
 			return false
 		}
 	}

@@ -76,15 +76,15 @@ type Config struct {
 	MaxValue int64
 }
 
-// Fault is a rule that a tier broke.
-type Fault struct {
+// RuleError is a rule that a tier broke.
+type RuleError struct {
 	Rule   string // such as "expiry/touch does not revive"
 	Why    string // what the rule is good for
 	Faults []string
 }
 
 // Error puts the rule first, then what was seen.
-func (f *Fault) Error() string {
+func (f *RuleError) Error() string {
 	return fmt.Sprintf("%s: %s\n\twhy: %s", f.Rule, strings.Join(f.Faults, "\n\t"), f.Why)
 }
 
@@ -115,7 +115,7 @@ func runGroups(t *testing.T, c Config, gs []group) {
 	}
 }
 
-// Check checks every rule and answers the broken ones, joined, each a *[Fault].
+// Check checks every rule and answers the broken ones, joined, each a *[RuleError].
 // It makes its directories under dir.
 func Check(c Config, dir string) error {
 	return check(c, dir, groups(), limits{}, func(string) bool { return true })

@@ -53,12 +53,13 @@ func withFlaw(flaw func(f *flawed)) Config {
 // TestFlawedTierIsCaught breaks the contract in many ways; each has to be
 // reported by the rule that is about it.
 func TestFlawedTierIsCaught(t *testing.T) {
+	t.Parallel()
 	for _, fl := range flaws() {
 		t.Run(fl.name, func(t *testing.T) {
 			t.Parallel()
 			err := check(withFlaw(fl.make), t.TempDir(), groups(), limits{rule: 3 * time.Second, grace: 200 * time.Millisecond},
 				func(rule string) bool { return rule == fl.rule })
-			var fault *Fault
+			var fault *RuleError
 			if !errors.As(err, &fault) {
 				t.Fatalf("%s is not reported: %v", fl.rule, err)
 			}
@@ -110,7 +111,7 @@ func TestLostCapabilityIsCaught(t *testing.T) {
 		return hidden{h}, err
 	}
 	err := Check(c, t.TempDir())
-	var fault *Fault
+	var fault *RuleError
 	if !errors.As(err, &fault) || fault.Rule != "capabilities/what is required is there" || len(fault.Faults) != len(c.Require) {
 		t.Errorf("hiding %d capabilities is reported as %v", len(c.Require), err)
 	}

@@ -209,8 +209,10 @@ func valuesComeBack(t *T) {
 	t.save(nothing)
 	t.wantValue("no value is the empty value", nothing.Key, "")
 
-	for i, text := range []string{`{"a":1}`, `null`, `""`, `"*"`, `[]`, `{}`, `9007199254740993`, `1.10`, `0`,
-		`{"z":1,"a":[1,2,{"b":"\u0000 <&> é"}]}`, `"\ud83d\ude00"`, `"😀"`} {
+	for i, text := range []string{
+		`{"a":1}`, `null`, `""`, `"*"`, `[]`, `{}`, `9007199254740993`, `1.10`, `0`,
+		`{"z":1,"a":[1,2,{"b":"\u0000 <&> é"}]}`, `"\ud83d\ude00"`, `"😀"`,
+	} {
 		r := raw(numbered("json", i), text)
 		r.Codec = "json"
 		t.save(r)

@@ -96,7 +96,7 @@ func versionRules() []rule {
 				if v >= 1<<53 {
 					t.Errorf("version %d does not fit 53 bits", v)
 				}
-				if now := t.now().Add(-t.slack()).UnixMicro(); v < tiers.Version(now) {
+				if now := version(t.now().Add(-t.slack())); v < now {
 					t.Errorf("version %d is below the time in microseconds, %d", v, now)
 				}
 			},
