@@ -135,44 +135,37 @@ func (t *Tier) saveAll(ctx context.Context, rs []tiers.Record, cs []tiers.Cond) 
 		return nil, ctx.Err()
 	}
 	keyOf := func(i int) tiers.Key { return rs[i].Key }
-	bodies := make([][]byte, len(rs))
-	sums := make([]uint32, len(rs))
+	items, size := make([]saveItem, len(rs)), 0
 	err := t.itemErrors("save", len(rs), keyOf, func(i int) (err error) {
 		if err := t.checkRecord(&rs[i]); err != nil {
 			return err
 		}
-		bodies[i], sums[i], err = encodeBody(&rs[i])
+		items[i], err = newSaveItem(rs[i], condAt(cs, i))
+		size += len(items[i].value)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	var l layout
-	metas := make([]byte, 0, 25*len(rs))
-	for i := range rs {
-		metas = binary.BigEndian.AppendUint32(metas, l.add(rs[i].Space()))
-		metas = appendCond(metas, condAt(cs, i))
-		metas = binary.BigEndian.AppendUint64(metas, uint64(micros(rs[i].TTL)))
-		metas = binary.BigEndian.AppendUint32(metas, sums[i])
-	}
-	c, err := t.manyWrite(&t.scripts.save, []string{t.names.mark, t.names.spaces}, &l, len(rs), keyOf, metas, bodies)
-	if err != nil {
+	if err := checkBatch(len(rs), size); err != nil {
 		return nil, err
 	}
+	c := t.newSave(items, size)
 	if err := t.run(ctx, c); err != nil {
 		return nil, err
 	}
 	reply := c.text[9:]
-	if c.text[0] == 'f' {
-		return nil, t.itemErrors("save", min(len(rs), len(reply)), keyOf, func(i int) error { return statusError(reply[i]) })
-	}
-	if len(reply) != 24*len(rs) {
+	if len(reply) != savedLen*len(rs) {
 		return nil, fmt.Errorf("%w: redis answered %d bytes for %d records", tiers.ErrCorrupt, len(reply), len(rs))
+	}
+	err = t.itemErrors("save", len(rs), keyOf, func(i int) error { return statusError(reply[savedLen*i]) })
+	if err != nil {
+		return nil, err
 	}
 	updated := tiers.FromMicro(int64(binary.BigEndian.Uint64(c.text[1:])))
 	out := make([]tiers.Record, len(rs))
 	for i := range rs {
-		part := reply[24*i:]
+		part := reply[savedLen*i+1:]
 		r := rs[i]
 		r.Version = tiers.Version(binary.BigEndian.Uint64(part))
 		r.Created = tiers.FromMicro(int64(binary.BigEndian.Uint64(part[8:])))
@@ -183,6 +176,15 @@ func (t *Tier) saveAll(ctx context.Context, rs []tiers.Record, cs []tiers.Cond) 
 	}
 	t.noteVersion(out[len(out)-1].Version)
 	return out, nil
+}
+
+// checkBatch refuses what would hold up the server for too long.
+func checkBatch(n, size int) error {
+	if n > maxBatch || n > 1 && size > maxBatchBytes {
+		return tiers.Hint(fmt.Errorf("%w: the batch has %d records and %d bytes, %d and %d are allowed",
+			tiers.ErrTooLarge, n, size, maxBatch, maxBatchBytes), "split the batch")
+	}
+	return nil
 }
 
 func (t *Tier) checkRecord(r *tiers.Record) error {
@@ -222,9 +224,8 @@ func (t *Tier) manyWrite(s *script, head []string, l *layout, n int, keyOf func(
 			size += len(values[i])
 		}
 	}
-	if n > maxBatch || n > 1 && size > maxBatchBytes {
-		return nil, tiers.Hint(fmt.Errorf("%w: the batch has %d records and %d bytes, %d and %d are allowed",
-			tiers.ErrTooLarge, n, size, maxBatch, maxBatchBytes), "split the batch")
+	if err := checkBatch(n, size); err != nil {
+		return nil, err
 	}
 	return newWrite(s, keys, size, argv...), nil
 }

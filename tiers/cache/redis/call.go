@@ -19,8 +19,11 @@ type call struct {
 	args   []any
 	reply  reply
 	write  bool
-	script *script // nil for plain commands
-	size   int     // about, of the arguments, in bytes
+	script *script    // nil for plain commands
+	items  []saveItem // of a save, whose arguments are made when it is sent
+	parts  []*call    // of a merged save
+	alone  bool       // a save that is not sent in one script with others
+	size   int        // about, of the arguments, in bytes
 	within time.Duration
 	stamp  stamp
 	hurry  bool // the stamp's deadline is that of the caller's context
@@ -70,13 +73,13 @@ func (s *stamp) MarshalBinary() ([]byte, error) {
 }
 
 func newRead(kind reply, args ...any) *call {
-	return &call{args: args, reply: kind, done: make(chan struct{})}
+	return &call{args: args, reply: kind}
 }
 
 // newWrite is a call of a script with its keys and its arguments, before which
 // the stamp goes.
 func newWrite(s *script, keys []string, size int, argv ...any) *call {
-	c := &call{reply: replyText, write: true, script: s, size: size, done: make(chan struct{})}
+	c := &call{reply: replyText, write: true, script: s, size: size}
 	c.args = make([]any, 0, 4+len(keys)+len(argv))
 	c.args = append(c.args, "evalsha", s.sha, len(keys))
 	for _, k := range keys {
@@ -124,7 +127,9 @@ func (c *call) take(cmd goredis.Cmder) error {
 
 func (c *call) finish(err error) {
 	c.err = err
-	close(c.done)
+	if c.done != nil { // else its own caller flies it
+		close(c.done)
+	}
 }
 
 // late is the error of a call whose time was over and that changed nothing.
@@ -144,7 +149,14 @@ func (c *call) cancel(err error) {
 
 // do runs a call and waits for it, but not beyond the end of the context.
 func (t *Tier) do(ctx context.Context, c *call) error {
-	if err := t.enqueue(ctx, c); err != nil {
+	l, err := t.admit(ctx, c)
+	if err != nil {
+		return err
+	}
+	if s := l.takeIdle(c); s != nil {
+		return t.flyAlone(ctx, l, s, c)
+	}
+	if err := l.submit(c); err != nil {
 		return err
 	}
 	return t.await(ctx, c)
@@ -161,7 +173,11 @@ func (t *Tier) doAll(ctx context.Context, cs []*call) error {
 	}
 	started := cs
 	for i, c := range cs {
-		if err := t.enqueue(ctx, c); err != nil {
+		l, err := t.admit(ctx, c)
+		if err == nil {
+			err = l.submit(c)
+		}
+		if err != nil {
 			note(err)
 			started = cs[:i]
 			break
@@ -173,12 +189,13 @@ func (t *Tier) doAll(ctx context.Context, cs []*call) error {
 	return first
 }
 
-func (t *Tier) enqueue(ctx context.Context, c *call) error {
+// admit gives a call its deadline and its lane.
+func (t *Tier) admit(ctx context.Context, c *call) (*lane, error) {
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
 	if err := t.health.away(); err != nil {
-		return err
+		return nil, err
 	}
 	// Large values get more time, at a rate that a slow network has.
 	c.within = t.timeout + time.Duration(c.size)*time.Second/slowest
@@ -190,11 +207,10 @@ func (t *Tier) enqueue(ctx context.Context, c *call) error {
 		}
 	}
 	c.stamp.time, c.stamp.deadline = &t.time, now+limit
-	l := &t.reads
 	if c.write {
-		l = &t.writes
+		return &t.writes, nil
 	}
-	return l.submit(c)
+	return &t.reads, nil
 }
 
 // slowest is the throughput, in bytes a second, that a value may count on.
@@ -206,10 +222,9 @@ func (t *Tier) await(ctx context.Context, c *call) error {
 		return c.err
 	case <-ctx.Done():
 	}
-	cause := context.Cause(ctx)
 	for {
 		if c.state.CompareAndSwap(queued, left) {
-			return cause // it never went out, or came back without a change
+			return context.Cause(ctx) // it never went out, or came back without a change
 		}
 		select {
 		case <-c.done:
@@ -220,6 +235,11 @@ func (t *Tier) await(ctx context.Context, c *call) error {
 			break
 		}
 	}
+	return c.abandoned(context.Cause(ctx))
+}
+
+// abandoned is the error of a call that was sent and not waited for.
+func (c *call) abandoned(cause error) error {
 	switch {
 	case c.write:
 		return fmt.Errorf("%w: left before redis answered: %w", tiers.ErrCommitUnknown, cause)

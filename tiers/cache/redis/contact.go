@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"crypto/tls"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -47,11 +48,9 @@ func (t *Tier) contact(ctx context.Context) error {
 		cmds = append(cmds, goredis.NewStringCmd(ctx, "script", "load", s.source))
 	}
 	began := t.time.now()
-	pipe := t.probe.Pipeline()
-	for _, c := range cmds {
-		_ = pipe.Process(ctx, c)
-	}
-	_, _ = pipe.Exec(ctx)
+	disarm := t.probe.arm(ctx)
+	t.probe.run(ctx, cmds)
+	disarm()
 	ended := t.time.now()
 	for _, c := range cmds {
 		err := c.Err()
@@ -63,8 +62,8 @@ func (t *Tier) contact(ctx context.Context) error {
 	if us, ok := microseconds(clock.Val()); ok {
 		t.time.sample(us, began, ended)
 	}
-	if v, err := strconv.ParseUint(mark.Val(), 10, 64); err == nil {
-		t.noteVersion(tiers.Version(v))
+	if b, _ := mark.Bytes(); len(b) == 8 {
+		t.noteVersion(tiers.Version(binary.BigEndian.Uint64(b)))
 	}
 	return t.accept(parseInfo(info.Val()))
 }

@@ -40,7 +40,7 @@
 //
 //	PREFIX:{EPOCH.NAMESPACE.CATEGORY.0}:KEY   a record
 //	PREFIX:{EPOCH.NAMESPACE.CATEGORY.0}       sorted set: the keys of the space, all with score 0
-//	PREFIX:{EPOCH}:mark                       the highest version issued, decimal
+//	PREFIX:{EPOCH}:mark                       the highest version issued, 8 bytes
 //	PREFIX:{EPOCH}:spaces                     set of NAMESPACE.CATEGORY
 //
 // The part in braces makes a space one slot of a cluster; 0 is the number of
@@ -57,12 +57,12 @@
 //	    10      8  created
 //	    18      8  updated
 //	    26      8  expires
-//	    34      4  CRC-32C of NAMESPACE 0 CATEGORY 0 KEY 0 and of all bytes from 46 on
-//	    38      8  the first 8 hexadecimal digits of the SHA-1 of bytes 0 to 37
-//	    46      1  flags
-//	    47      4  schema
-//	    51      1  length of the codec's name
-//	    52         codec's name, value
+//	    34      4  CRC-32C of NAMESPACE 0 CATEGORY 0 KEY 0 and of all bytes from 42 on
+//	    38      4  sum, modulo 2^32, of the nine numbers in bytes 2 to 37 times 3, 5, ... 19
+//	    42      1  flags
+//	    43      4  schema
+//	    47      1  length of the codec's name
+//	    48         codec's name, value
 //
 // The first checksum is made by whoever saves, the second by the script that
 // adds version and times. A flipped bit anywhere is [tiers.ErrCorrupt].

@@ -109,7 +109,8 @@ func (t *Tier) refusal(err error) error {
 const passwordHint = "check the user and the password in the redis url or options; rotated passwords need a restart of the app"
 
 func permissionHint(n names) string {
-	return fmt.Sprintf("the redis user needs ~%s* and +@read +@write +@scripting +time +info +ping", strings.TrimSuffix(n.root, "."))
+	prefix, _, _ := strings.Cut(n.root, "{")
+	return fmt.Sprintf("the redis user needs ~%s* and +@read +@write +@scripting +time +info +ping", prefix)
 }
 
 // connectionLost tells an end of the connection from a timeout.

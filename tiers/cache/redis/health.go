@@ -2,8 +2,10 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,6 +27,7 @@ type health struct {
 
 	mu       sync.Mutex
 	failures int           // in a row
+	silent   time.Duration // when the first of them was sent
 	last     time.Duration // when the server answered last, on the line of serverTime
 	changed  chan struct{} // closed at the next change of fault
 	onAway   func(error)
@@ -52,17 +55,21 @@ func (h *health) answered(at time.Duration) {
 
 // failed notes a flight that failed. The breaker opens at once when there is
 // nobody to talk to, and when the server let a whole timeout pass without
-// answering anybody; a lost connection alone happens, so it takes a few.
-func (h *health) failed(err error, began, ended time.Duration) {
+// answering anybody; a lost connection alone happens, so it takes a few. An
+// interrupted flight is one that its caller ended.
+func (h *health) failed(err error, interrupted bool, began, ended time.Duration) {
+	gone := !interrupted && (isDial(err) || isDown(err))
 	h.mu.Lock()
-	if began < h.last { // others were answered after this one was sent, or the probe was
-		if !isDial(err) && !isDown(err) {
-			h.mu.Unlock()
-			return
-		}
+	if began < h.last && !gone { // others were answered after this one was sent, or the probe was
+		h.mu.Unlock()
+		return
+	}
+	if h.failures == 0 {
+		h.silent = began
 	}
 	h.failures++
-	open := isDial(err) || isDown(err) || h.failures > tolerated || isTimeout(err) && ended-began >= h.timeout
+	unanswered := interrupted || isTimeout(err)
+	open := gone || unanswered && ended-h.silent >= h.timeout || !unanswered && h.failures > tolerated
 	h.mu.Unlock()
 	if open {
 		h.open(err)
@@ -72,7 +79,7 @@ func (h *health) failed(err error, began, ended time.Duration) {
 // open opens the breaker, or changes what an open one says.
 func (h *health) open(cause error) {
 	text := cause.Error()
-	if isTimeout(cause) {
+	if isTimeout(cause) || errors.Is(cause, net.ErrClosed) {
 		text = "it gives no answer"
 	}
 	away := tiers.Hint(fmt.Errorf("%w: redis at %s is away: %s", tiers.ErrUnavailable, h.place, text), hintOf(cause))

@@ -13,15 +13,16 @@ import (
 )
 
 // A lane sends calls of one kind, reads or writes, over a few connections. A
-// lone call goes out at once; calls that arrive while others are on their way
-// are collected and go out together, which is what makes many callers cheap.
+// lone call goes out at once, in the goroutine of its caller; calls that arrive
+// while others are on their way are collected and go out together, which is
+// what makes many callers cheap.
 type lane struct {
 	tier *Tier
-	wake chan struct{} // one token a flight to start
+	wake chan *slot // one a flight to start
 
 	mu     sync.Mutex
 	queue  []*call
-	flying int
+	free   []*slot
 	closed bool
 }
 
@@ -33,19 +34,46 @@ const (
 	maxBytes   = 1 << 20 // in one flight, unless it is a single call
 )
 
-func (l *lane) start(t *Tier) {
-	l.tier = t
-	l.wake = make(chan struct{}, flights)
+func (l *lane) start(t *Tier, slots []*slot) {
+	l.tier, l.free = t, slots
+	l.wake = make(chan *slot, flights)
 	for range flights {
 		t.workers.Go(func() {
-			for range l.wake {
-				l.work()
+			for s := range l.wake {
+				l.work(s)
 			}
 		})
 	}
 }
 
+// takeIdle answers a slot for a call that need not wait for others, nor could
+// travel with them; nil when it should be submitted.
+func (l *lane) takeIdle(c *call) *slot {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed || len(l.queue) > 0 || len(l.free) <= flights-eager || c.size > maxBytes {
+		return nil
+	}
+	c.state.Store(sent)
+	return l.take()
+}
+
+func (l *lane) take() *slot {
+	s := l.free[len(l.free)-1]
+	l.free = l.free[:len(l.free)-1]
+	return s
+}
+
+// put gives a slot back after a call that flew alone.
+func (l *lane) put(s *slot) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.free = append(l.free, s)
+	l.launch()
+}
+
 func (l *lane) submit(c *call) error {
+	c.done = make(chan struct{})
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -59,25 +87,25 @@ func (l *lane) submit(c *call) error {
 // launch starts a flight if the queue deserves one. It is called under the
 // lock.
 func (l *lane) launch() {
-	if l.flying < eager && len(l.queue) > 0 || l.flying < flights && len(l.queue) >= worthwhile {
-		l.flying++
-		l.wake <- struct{}{}
+	flying := flights - len(l.free)
+	if !l.closed && (flying < eager && len(l.queue) > 0 || flying < flights && len(l.queue) >= worthwhile) {
+		l.wake <- l.take()
 	}
 }
 
 // work flies until there is nothing left to send.
-func (l *lane) work() {
+func (l *lane) work(s *slot) {
 	var batch []*call
 	for {
 		l.mu.Lock()
 		batch = l.board(batch[:0])
 		if len(batch) == 0 {
-			l.flying--
+			l.free = append(l.free, s)
 			l.mu.Unlock()
 			return
 		}
 		l.mu.Unlock()
-		l.fly(batch)
+		l.resubmit(l.fly(s, batch))
 		clear(batch)
 	}
 }
@@ -102,54 +130,61 @@ func (l *lane) board(batch []*call) []*call {
 	return batch
 }
 
-// fly sends the calls, waits for the replies and finishes the calls.
-func (l *lane) fly(batch []*call) {
+// fly sends the calls, waits for the replies and finishes the calls. It answers
+// those that have to be sent again.
+func (l *lane) fly(s *slot, batch []*call) (again []*call) {
 	t := l.tier
 	began := t.time.now()
 	within := time.Duration(0)
-	ready := batch[:0]
+	ready := make([]*call, 0, len(batch))
+	var saves []*call
 	for _, c := range batch {
 		if c.stamp.deadline <= began {
 			c.finish(c.late("its time was over before it could be sent"))
 			continue
 		}
 		within = max(within, c.within)
-		ready = append(ready, c)
+		if len(c.items) == 1 && !c.alone {
+			saves = append(saves, c)
+		} else {
+			ready = append(ready, c)
+		}
+	}
+	if len(saves) > 1 {
+		ready = append(ready, t.merge(saves))
+	} else {
+		ready = append(ready, saves...)
 	}
 	if len(ready) == 0 {
-		return
+		return nil
 	}
-	// Not the callers' deadlines: one in a hurry must not cost a connection.
-	ctx, cancel := context.WithTimeout(context.Background(), within)
-	defer cancel()
 	cmds := make([]goredis.Cmder, len(ready))
-	if len(ready) == 1 {
-		cmds[0] = ready[0].command(ctx)
-		_ = t.client.Process(ctx, cmds[0]) // each command holds its own error
-	} else {
-		pipe := t.client.Pipeline()
-		for i, c := range ready {
-			cmds[i] = c.command(ctx)
-			_ = pipe.Process(ctx, cmds[i]) // only queues
-		}
-		_, _ = pipe.Exec(ctx)
-	}
-	ended := t.time.now()
-	t.report(cmds, began, ended)
-	var again []*call
+	ctx := deadline(within)
 	for i, c := range ready {
-		if t.settle(c, cmds[i], began, ended) {
+		if c.items != nil || c.parts != nil {
+			c.args = t.arguments(c)
+		}
+		cmds[i] = c.command(ctx)
+	}
+	s.run(ctx, cmds)
+	ended := t.time.now()
+	t.report(cmds, s.interrupted(), began, ended)
+	for i, c := range ready {
+		err := c.take(cmds[i])
+		if c.parts != nil {
+			again = append(again, t.settleMerged(c, err, began, ended)...)
+		} else if t.settle(c, err, began, ended) {
 			again = append(again, c)
 		}
 	}
-	l.resubmit(again)
+	return again
 }
 
 // report tells the breaker how a flight went.
-func (t *Tier) report(cmds []goredis.Cmder, began, ended time.Duration) {
+func (t *Tier) report(cmds []goredis.Cmder, interrupted bool, began, ended time.Duration) {
 	for _, cmd := range cmds {
 		if err := cmd.Err(); err != nil && (!isReply(err) || isDown(err)) {
-			t.health.failed(err, began, ended)
+			t.health.failed(err, interrupted, began, ended)
 			return
 		}
 	}
@@ -157,15 +192,14 @@ func (t *Tier) report(cmds []goredis.Cmder, began, ended time.Duration) {
 }
 
 // settle finishes a call, unless it has to be sent again.
-func (t *Tier) settle(c *call, cmd goredis.Cmder, began, ended time.Duration) (again bool) {
-	err := c.take(cmd)
+func (t *Tier) settle(c *call, err error, began, ended time.Duration) (again bool) {
 	switch {
 	case err == nil && c.script != nil:
 		return t.settleScript(c, began, ended)
 	case err == nil:
 		c.finish(nil)
 	case isReply(err):
-		if c.script != nil && goredis.HasErrorPrefix(err, "NOSCRIPT") && !c.source {
+		if c.script != nil && code(err) == "NOSCRIPT" && !c.source {
 			c.source = true
 			return true
 		}
@@ -223,6 +257,30 @@ func (l *lane) resubmit(cs []*call) {
 	}
 }
 
+// flyAlone sends a call from the goroutine of its caller.
+func (t *Tier) flyAlone(ctx context.Context, l *lane, s *slot, c *call) error {
+	disarm := s.arm(ctx)
+	for {
+		again := l.fly(s, []*call{c})
+		if len(again) == 0 || s.interrupted() || t.health.away() != nil {
+			if len(again) > 0 { // it changed nothing
+				c.err = c.late("it was not answered in time and changed nothing")
+			}
+			break
+		}
+		c.stamp.written = false
+	}
+	interrupted := disarm()
+	l.put(s)
+	if interrupted && c.err != nil && ctx.Err() != nil {
+		if !c.write || c.stamp.written {
+			return c.abandoned(context.Cause(ctx))
+		}
+		return context.Cause(ctx)
+	}
+	return c.err
+}
+
 // drop ends the calls that wait, because the server went away.
 func (l *lane) drop(err error) {
 	l.mu.Lock()
@@ -234,7 +292,7 @@ func (l *lane) drop(err error) {
 	}
 }
 
-// close ends the workers once they have sent what is queued.
+// close ends the workers; nothing is queued any more.
 func (l *lane) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"strconv"
 	"time"
@@ -152,13 +151,10 @@ func (c *Config) client() (*goredis.Options, error) {
 	o.ContextTimeoutEnabled = true
 	o.DialTimeout = c.DialTimeout
 	o.ReadTimeout, o.WriteTimeout = -1, -1 // each flight has a context with its own
-	o.PoolSize = 2 * flights
 	o.MinIdleConns, o.MaxActiveConns = 0, 0
 	o.PipelinePoolSize = -1
 	o.DisableIdentity = true
 	o.MaintNotificationsConfig = noMaintenance()
-	o.Dialer = dialer(o.TLSConfig, c.DialTimeout)
-	o.TLSConfig = nil // the dialer does it
 	return o, nil
 }
 
@@ -201,42 +197,3 @@ func place(o *goredis.Options, secure bool) string {
 	}
 	return scheme + "://" + o.Addr + "/" + strconv.Itoa(o.DB)
 }
-
-// dialer makes connections. One that can't be made is answered as a connection
-// that fails when it is used: the pool of the driver below would else write to
-// standard error, and after enough failures refuse to dial at all.
-func dialer(secure *tls.Config, timeout time.Duration) func(ctx context.Context, network, addr string) (net.Conn, error) {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		ctx, cancel := context.WithTimeout(ctx, timeout)
-		defer cancel()
-		d := net.Dialer{KeepAlive: time.Minute}
-		c, err := d.DialContext(ctx, network, addr)
-		if err != nil {
-			return noConn{err: &dialError{err}}, nil
-		}
-		if secure == nil {
-			return c, nil
-		}
-		s := tls.Client(c, secure)
-		if err := s.HandshakeContext(ctx); err != nil {
-			_ = c.Close()
-			return noConn{err: &dialError{err}}, nil
-		}
-		return s, nil
-	}
-}
-
-// noConn is a connection that could not be made.
-type noConn struct {
-	net.Conn
-	err error
-}
-
-func (c noConn) Read([]byte) (int, error)         { return 0, c.err }
-func (c noConn) Write([]byte) (int, error)        { return 0, c.err }
-func (c noConn) Close() error                     { return nil }
-func (c noConn) SetDeadline(time.Time) error      { return nil }
-func (c noConn) SetReadDeadline(time.Time) error  { return nil }
-func (c noConn) SetWriteDeadline(time.Time) error { return nil }
-func (c noConn) LocalAddr() net.Addr              { return &net.TCPAddr{} }
-func (c noConn) RemoteAddr() net.Addr             { return &net.TCPAddr{} }

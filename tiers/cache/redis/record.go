@@ -1,9 +1,7 @@
 package redis
 
 import (
-	"crypto/sha1" //nolint:gosec // a checksum that the server's scripts can compute too, not a signature
 	"encoding/binary"
-	"encoding/hex"
 	"fmt"
 	"hash/crc32"
 
@@ -18,7 +16,7 @@ const (
 	atExpires = 26
 	atSum     = 34
 	atCheck   = 38
-	headLen   = 46
+	headLen   = 42
 	bodyLen   = 6 // of the body, before the codec's name
 
 	magic = "s1"
@@ -28,36 +26,26 @@ const (
 // of Lua are exact up to 2^53.
 const maxVersion = 1<<53 - 2
 
-// encodeBody answers what follows the head, and its checksum, which covers the
-// key as well: a value under a wrong key is corrupt.
-func encodeBody(r *tiers.Record) (body []byte, sum uint32, err error) {
+// encode answers the stored value of a record. Version and times are those of
+// the record; the script that saves writes its own over them.
+func encode(r *tiers.Record) (value []byte, err error) {
 	if len(r.Codec) > 255 {
-		return nil, 0, fmt.Errorf("%w: its name has %d bytes, 255 are allowed", tiers.ErrCodec, len(r.Codec))
+		return nil, fmt.Errorf("%w: its name has %d bytes, 255 are allowed", tiers.ErrCodec, len(r.Codec))
 	}
-	body = make([]byte, 0, bodyLen+len(r.Codec)+len(r.Value))
-	body = append(body, byte(r.Flags))
-	body = binary.BigEndian.AppendUint32(body, r.Schema)
-	body = append(body, byte(len(r.Codec)))
-	body = append(body, r.Codec...)
-	body = append(body, r.Value...)
-	return body, sumOf(r.Key, body), nil
-}
-
-// encode answers the whole stored value of a record that has its version.
-func encode(r *tiers.Record) ([]byte, error) {
-	body, sum, err := encodeBody(r)
-	if err != nil {
-		return nil, err
-	}
-	b := make([]byte, 0, headLen+len(body))
-	b = append(b, magic...)
-	b = binary.BigEndian.AppendUint64(b, uint64(r.Version))
-	for _, us := range []int64{tiers.ToMicro(r.Created), tiers.ToMicro(r.Updated), tiers.ToMicro(r.Expires)} {
-		b = binary.BigEndian.AppendUint64(b, uint64(us))
-	}
-	b = binary.BigEndian.AppendUint32(b, sum)
-	b = appendCheck(b, b)
-	return append(b, body...), nil
+	b := make([]byte, headLen, headLen+bodyLen+len(r.Codec)+len(r.Value))
+	b = append(b, byte(r.Flags))
+	b = binary.BigEndian.AppendUint32(b, r.Schema)
+	b = append(b, byte(len(r.Codec)))
+	b = append(b, r.Codec...)
+	b = append(b, r.Value...)
+	copy(b, magic)
+	binary.BigEndian.PutUint64(b[atVersion:], uint64(r.Version))
+	binary.BigEndian.PutUint64(b[atCreated:], uint64(tiers.ToMicro(r.Created)))
+	binary.BigEndian.PutUint64(b[atUpdated:], uint64(tiers.ToMicro(r.Updated)))
+	binary.BigEndian.PutUint64(b[atExpires:], uint64(tiers.ToMicro(r.Expires)))
+	binary.BigEndian.PutUint32(b[atSum:], sumOf(r.Key, b[headLen:]))
+	binary.BigEndian.PutUint32(b[atCheck:], checkOf(b))
+	return b, nil
 }
 
 // decodeHead fills in what the first bytes of a stored value say: everything
@@ -66,7 +54,7 @@ func decodeHead(k tiers.Key, b []byte) (r tiers.Record, body []byte, err error) 
 	if len(b) < headLen+bodyLen || string(b[:atVersion]) != magic {
 		return tiers.Record{}, nil, fmt.Errorf("%w: what redis holds under this key is no record of this program", tiers.ErrCorrupt)
 	}
-	if string(appendCheck(make([]byte, 0, 8), b)) != string(b[atCheck:headLen]) {
+	if checkOf(b) != binary.BigEndian.Uint32(b[atCheck:]) {
 		return tiers.Record{}, nil, fmt.Errorf("%w: the checksum of its head is wrong", tiers.ErrCorrupt)
 	}
 	r.Key = k
@@ -125,9 +113,13 @@ func sumOf(k tiers.Key, body []byte) uint32 {
 	return crc32.Update(crc32.Checksum(key, table), table, body)
 }
 
-// appendCheck appends the checksum of a head: the first eight hexadecimal
-// digits of the SHA-1 of what comes before it.
-func appendCheck(b, head []byte) []byte {
-	sum := sha1.Sum(head[:atCheck]) //nolint:gosec // see the import
-	return hex.AppendEncode(b, sum[:4])
+// checkOf is the checksum of a head: its nine numbers of four bytes, each times
+// an odd number of its own, added modulo 2^32. A script can compute it cheaply
+// and exactly, and every flipped bit changes it.
+func checkOf(head []byte) uint32 {
+	var sum uint32
+	for i := range uint32(9) {
+		sum += (2*i + 3) * binary.BigEndian.Uint32(head[atVersion+4*i:])
+	}
+	return sum
 }

@@ -38,22 +38,28 @@ func newScript(body string) script {
 // the server's clock, after which the program changes nothing: whoever sent it
 // has been told by then that nobody knows. Every reply is a letter, the
 // server's time in eight bytes, and more.
+//
+// Numbers as arguments of a command are slow, so they are given as text; and a
+// value is written with an empty head first and its head after that, since
+// joining long strings is slower than a second command.
 const luaCommon = `
-local call, sub, pack, unpack_ = redis.call, string.sub, struct.pack, struct.unpack
-local floor = math.floor
+local call, sub, pack, unpack_, floor = redis.call, string.sub, struct.pack, struct.unpack, math.floor
 local t = call('TIME')
 local now = t[1] * 1000000 + t[2]
 local stamp = pack('>I8', now)
 if now > unpack_('>I8', ARGV[1]) then return 'l' .. stamp end
 
-local function int(n) return string.format('%.0f', n) end
+-- checksum answers the last four bytes of the head that begins with h.
+local function checksum(h)
+  local a, b, c, d, e, f, g, i, j = unpack_('>I4I4I4I4I4I4I4I4I4', h, 3)
+  return (a * 3 + b * 5 + c * 7 + d * 9 + e * 11 + f * 13 + g * 15 + i * 17 + j * 19) % 4294967296
+end
 
 -- head answers nil for an absent key, the head of a record, or false.
 local function head(key)
-  local h = redis.pcall('GETRANGE', key, 0, 45)
+  local h = redis.pcall('GETRANGE', key, '0', '41')
   if h == '' then return nil end
-  if type(h) ~= 'string' or #h ~= 46 or sub(h, 1, 2) ~= 's1' or
-    sub(redis.sha1hex(sub(h, 1, 38)), 1, 8) ~= sub(h, 39, 46) then return false end
+  if type(h) ~= 'string' or #h ~= 42 or sub(h, 1, 2) ~= 's1' or checksum(h) ~= unpack_('>I4', h, 39) then return false end
   return h
 end
 
@@ -81,7 +87,12 @@ end
 -- be read, which is what Redis wants to know, or nil when that has passed.
 local function last_ms(expires)
   local ms = floor(expires / 1000) - 1
-  if ms >= floor(now / 1000) then return int(ms) end
+  if ms >= floor(now / 1000) then return string.format('%d', ms) end
+end
+
+local function get_mark(key)
+  local mark = call('GET', key)
+  return mark and unpack_('>I8', mark) or 0
 end
 
 -- forget removes a key from its index, and an empty space from the set.
@@ -89,66 +100,71 @@ local function forget(index, spaces, space, name)
   if call('ZREM', index, name) == 1 and call('EXISTS', index) == 0 then call('SREM', spaces, space) end
 end
 
--- remember enters names, after a score of 0 each, into an index.
-local function remember(index, spaces, space, names)
-  local added = 0
-  for i = 1, #names, 1000 do
-    added = added + call('ZADD', index, unpack(names, i, math.min(i + 999, #names)))
-  end
-  if added > 0 then call('SADD', spaces, space) end
+-- remember enters a name into the index of its space, or only the space into
+-- the set.
+local function remember(indexed, index, spaces, space, name)
+  if indexed == 0 or call('ZADD', index, '0', name) == 1 then call('SADD', spaces, space) end
 end
 `
 
 // luaSave: KEYS are the mark, the set of spaces, m indexes and n records.
-// ARGV: see above; m, n and whether there is an index; m names of spaces; and
-// for each record the number of its space, the condition, the TTL and the
-// checksum in one string, and the body in another.
+// ARGV: see above; m, n, whether there is an index and whether the records are
+// independent of each other; m names of spaces; and for each record the number
+// of its space, the condition, the TTL, the checksum of the body and the
+// instant after which it is too late in one string, and the value with an empty
+// head in another. The reply has 25 bytes for each record: its status, the
+// version, and the times when it was created and will expire.
 const luaSave = `
-local m, n, indexed = unpack_('>I4I4B', ARGV[2])
-local version = math.max(now - 1, tonumber(call('GET', KEYS[1]) or 0))
-local failed, status, out, lines, names = false, {}, {}, {}, {}
-for s = 1, m do names[s] = {} end
+local K, A = KEYS, ARGV
+local m, n, indexed, apart = unpack_('>I4I4BB', A[2])
+local version = math.max(now - 1, get_mark(K[1]))
+local failed, out, heads, ends = false, {}, {}, {}
 for i = 1, n do
-  local space, cond, want, ttl, sum = unpack_('>I4BI8i8c4', ARGV[m + 1 + 2 * i])
-  local key = KEYS[m + 2 + i]
+  local space, cond, want, ttl, sum, latest = unpack_('>I4BI8i8c4I8', A[m + 1 + 2 * i])
+  local key = K[m + 2 + i]
   local h = current(key)
-  status[i] = check(h, cond, want)
-  failed = failed or status[i] ~= 'k'
-  local expires, ms = 0, nil
-  if ttl ~= 0 then
-    expires = now + ttl
-    ms = last_ms(expires)
+  local status = now > latest and 'l' or check(h, cond, want)
+  if status ~= 'k' then
+    failed = true
+    out[i] = status .. '                        '
+  else
+    local expires, ms = 0, nil
+    if ttl ~= 0 then
+      expires = now + ttl
+      ms = last_ms(expires)
+    end
+    version = version + 1
+    local created = h and unpack_('>i8', h, 11) or now
+    if ttl == 0 or ms then
+      h = 's1' .. pack('>I8i8i8i8c4', version, created, now, expires, sum)
+      h = h .. pack('>I4', checksum(h))
+    else h = '' end
+    heads[i], ends[i], changed[key], last[key] = h, ms, h, i
+    out[i] = 'k' .. pack('>I8i8i8', version, created, expires)
   end
-  version = version + 1
-  local created = h and unpack_('>i8', h, 11) or now
-  out[i] = pack('>I8i8i8', version, created, expires)
-  last[key] = i
-  if ttl == 0 or ms then
-    h = 's1' .. pack('>I8i8i8i8', version, created, now, expires) .. sum
-    h = h .. sub(redis.sha1hex(h), 1, 8)
-    changed[key] = h
-    lines[i] = {h, ms}
-    local list = names[space]
-    list[#list + 1] = 0
-    list[#list + 1] = sub(key, #KEYS[2 + space] + 2)
-  else changed[key] = '' end
 end
-if failed then return 'f' .. stamp .. table.concat(status) end
+if failed and apart == 0 then return 'f' .. stamp .. table.concat(out) end
 
-call('SET', KEYS[1], int(version))
-for s = 1, m do
-  if indexed == 1 then remember(KEYS[2 + s], KEYS[2], ARGV[2 + s], names[s])
-  elseif #names[s] > 0 then call('SADD', KEYS[2], ARGV[2 + s]) end
+call('SET', K[1], pack('>I8', version))
+for i = 1, n do
+  local h = heads[i]
+  if h and h ~= '' then
+    local space = unpack_('>I4', A[m + 1 + 2 * i])
+    remember(indexed, K[2 + space], K[2], A[2 + space], sub(K[m + 2 + i], #K[2 + space] + 2))
+  end
 end
 for i = 1, n do
-  local key, line = KEYS[m + 2 + i], lines[i]
-  if last[key] ~= i then -- a later one of this batch replaces it
-  elseif not line then
-    local space = unpack_('>I4', ARGV[m + 1 + 2 * i])
+  local key, h = K[m + 2 + i], heads[i]
+  if last[key] ~= i then -- it failed, or a later one of this batch replaces it
+  elseif h == '' then
+    local space = unpack_('>I4', A[m + 1 + 2 * i])
     call('UNLINK', key)
-    forget(KEYS[2 + space], KEYS[2], ARGV[2 + space], sub(key, #KEYS[2 + space] + 2))
-  elseif line[2] then call('SET', key, line[1] .. ARGV[m + 2 + 2 * i], 'PXAT', line[2])
-  else call('SET', key, line[1] .. ARGV[m + 2 + 2 * i]) end
+    forget(K[2 + space], K[2], A[2 + space], sub(key, #K[2 + space] + 2))
+  else
+    if ends[i] then call('SET', key, A[m + 2 + 2 * i], 'PXAT', ends[i])
+    else call('SET', key, A[m + 2 + 2 * i]) end
+    call('SETRANGE', key, '0', h)
+  end
 end
 return 'k' .. stamp .. table.concat(out)
 `
@@ -158,9 +174,8 @@ return 'k' .. stamp .. table.concat(out)
 // and its expiry in one string, and the whole stored value in another.
 const luaApply = `
 local m, n, indexed = unpack_('>I4I4B', ARGV[2])
-local mark = tonumber(call('GET', KEYS[1]) or 0)
-local high, does, names = mark, {}, {}
-for s = 1, m do names[s] = {} end
+local mark = get_mark(KEYS[1])
+local high, does = mark, {}
 for i = 1, n do
   local space, cond, want, deleted, version, expires = unpack_('>I4BI8BI8i8', ARGV[m + 1 + 2 * i])
   local key = KEYS[m + 2 + i]
@@ -175,17 +190,16 @@ for i = 1, n do
     if deleted == 1 or expires ~= 0 and not ms then
       does[i], changed[key] = 'delete', ''
     else
-      does[i], changed[key] = ms or 'forever', sub(ARGV[m + 2 + 2 * i], 1, 46)
-      local list = names[space]
-      list[#list + 1] = 0
-      list[#list + 1] = sub(key, #KEYS[2 + space] + 2)
+      does[i], changed[key] = ms or 'forever', sub(ARGV[m + 2 + 2 * i], 1, 42)
     end
   end
 end
-if high > mark then call('SET', KEYS[1], int(high)) end
-for s = 1, m do
-  if indexed == 1 then remember(KEYS[2 + s], KEYS[2], ARGV[2 + s], names[s])
-  elseif #names[s] > 0 then call('SADD', KEYS[2], ARGV[2 + s]) end
+if high > mark then call('SET', KEYS[1], pack('>I8', high)) end
+for i = 1, n do
+  if does[i] and does[i] ~= 'delete' then
+    local space = unpack_('>I4', ARGV[m + 1 + 2 * i])
+    remember(indexed, KEYS[2 + space], KEYS[2], ARGV[2 + space], sub(KEYS[m + 2 + i], #KEYS[2 + space] + 2))
+  end
 end
 for i = 1, n do
   local key, what = KEYS[m + 2 + i], does[i]
@@ -243,7 +257,7 @@ if ttl ~= 0 then
   end
 end
 h = sub(h, 1, 26) .. pack('>i8', expires) .. sub(h, 35, 38)
-call('SETRANGE', key, 26, sub(h, 27) .. sub(redis.sha1hex(h), 1, 8))
+call('SETRANGE', key, '26', sub(h, 27) .. pack('>I4', checksum(h)))
 if ms then call('PEXPIREAT', key, ms) else call('PERSIST', key) end
 return 'k' .. stamp .. '1'
 `
@@ -254,7 +268,7 @@ return 'k' .. stamp .. '1'
 // names, and the last one it looked at when there may be more.
 const luaPrune = `
 local look, most = tonumber(ARGV[4]), tonumber(ARGV[5])
-local names = call('ZRANGEBYLEX', KEYS[1], ARGV[3], '+', 'LIMIT', 0, look)
+local names = call('ZRANGEBYLEX', KEYS[1], ARGV[3], '+', 'LIMIT', '0', ARGV[4])
 local gone, last = 0, ''
 for _, name in ipairs(names) do
   if gone == most then break end
@@ -274,7 +288,7 @@ return 'k' .. stamp .. pack('>I4', gone) .. last
 // and values, and the last name it looked at when there may be more.
 const luaCount = `
 local look = tonumber(ARGV[3])
-local names = call('ZRANGEBYLEX', KEYS[1], ARGV[2], '+', 'LIMIT', 0, look)
+local names = call('ZRANGEBYLEX', KEYS[1], ARGV[2], '+', 'LIMIT', '0', ARGV[3])
 local live, bytes = 0, 0
 for _, name in ipairs(names) do
   local key = KEYS[1] .. ':' .. name
@@ -282,8 +296,8 @@ for _, name in ipairs(names) do
   if type(size) ~= 'number' then
     live, bytes = live + 1, bytes + #name
   elseif size > 0 then
-    local codec = size >= 52 and string.byte(call('GETRANGE', key, 51, 51)) or 0
-    live, bytes = live + 1, bytes + #name + math.max(0, size - 52 - codec)
+    local codec = size >= 48 and string.byte(call('GETRANGE', key, '47', '47')) or 0
+    live, bytes = live + 1, bytes + #name + math.max(0, size - 48 - codec)
   end
 end
 local last = ''

@@ -173,3 +173,33 @@ func (t *Tier) sampleBytes(ctx context.Context, spaces []tiers.Space) (int64, er
 }
 
 func corrupt(err error) bool { return errors.Is(err, tiers.ErrCorrupt) }
+
+// Clear removes every record of this prefix and epoch, and nothing else, and
+// answers how many there were. Versions go on where they were. It is not one
+// step: what is saved meanwhile may stay.
+func (t *Tier) Clear(ctx context.Context) (removed int, err error) {
+	for s, err := range t.Spaces(ctx) {
+		if err != nil {
+			return removed, err
+		}
+		var keys []tiers.Key
+		for r, err := range t.List(ctx, tiers.Query{Namespace: s.Namespace, Category: s.Category, KeysOnly: true}) {
+			if err != nil && r.Name == "" {
+				return removed, err
+			}
+			keys = append(keys, tiers.Key{Namespace: s.Namespace, Category: s.Category, Name: r.Name})
+		}
+		for part := range slices.Chunk(keys, lookAt) {
+			existed, err := t.DeleteMany(ctx, part, nil)
+			if err != nil {
+				return removed, err
+			}
+			for _, there := range existed {
+				if there {
+					removed++
+				}
+			}
+		}
+	}
+	return removed, nil
+}

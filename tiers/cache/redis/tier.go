@@ -5,11 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/sagestore/sagestore/tiers"
 )
@@ -28,8 +27,8 @@ type Tier struct {
 	scripts       scripts
 	log           *slog.Logger
 
-	client goredis.UniversalClient
-	probe  goredis.UniversalClient // its own connection, so that a probe waits for nobody
+	slots  []*slot
+	probe  *slot // its own connection, so that a probe waits for nobody
 	time   serverTime
 	health health
 	reads  lane
@@ -90,17 +89,15 @@ func newTier(c Config) (*Tier, error) {
 	if err != nil {
 		return nil, err
 	}
-	parsed, err := goredis.ParseURL(c.URL)
-	if err != nil {
-		return nil, errURL
-	}
 	o, err := c.client()
 	if err != nil {
 		return nil, err
 	}
+	secure := o.TLSConfig
+	o.TLSConfig = nil // the slots do it
 	t := &Tier{
-		name: c.Name, place: place(o, parsed.TLSConfig != nil),
-		network: o.Network, addr: o.Addr, secure: parsed.TLSConfig != nil,
+		name: c.Name, place: place(o, secure != nil),
+		network: o.Network, addr: o.Addr, secure: secure != nil,
 		indexed: *c.Index, allowEviction: c.AllowEviction, maxValue: c.MaxValue,
 		timeout: c.Timeout, dialTimeout: c.DialTimeout,
 		names: n, scripts: newScripts(), log: c.Log,
@@ -111,11 +108,12 @@ func newTier(c Config) (*Tier, error) {
 		kick: make(chan struct{}, 1), changed: make(chan struct{}),
 		onAway: func(err error) { t.reads.drop(err); t.writes.drop(err) },
 	}
-	probing := *o
-	probing.PoolSize = 1
-	t.client, t.probe = goredis.NewClient(o), goredis.NewClient(&probing)
-	t.reads.start(t)
-	t.writes.start(t)
+	t.probe = newSlot(*o, secure)
+	for range 2 * flights {
+		t.slots = append(t.slots, newSlot(*o, secure))
+	}
+	t.reads.start(t, slices.Clone(t.slots[:flights]))
+	t.writes.start(t, slices.Clone(t.slots[flights:]))
 	ctx, stop := context.WithCancel(context.Background())
 	t.stop = stop
 	t.workers.Go(func() { t.health.probe(ctx, t.contact, t.time.now) })
@@ -157,8 +155,11 @@ func (t *Tier) Close(ctx context.Context) error {
 		t.calls.Wait() // each is bounded by its timeout
 		t.reads.close()
 		t.writes.close()
-		err := errors.Join(t.client.Close(), t.probe.Close())
 		t.workers.Wait()
+		err := t.probe.client.Close()
+		for _, s := range t.slots {
+			err = errors.Join(err, s.client.Close())
+		}
 		done <- err
 	}()
 	select {
