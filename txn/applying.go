@@ -1,0 +1,218 @@
+package txn
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/sagestore/sagestore/tiers"
+)
+
+const (
+	applyRows  = 128 // in one step
+	firstRetry = 50 * time.Millisecond
+	lastRetry  = 5 * time.Second
+)
+
+// errBusy says that another process applies the rows.
+var errBusy = errors.New("another process applies the rows of the journal")
+
+// applying is the state of the goroutine that carries rows to the tier.
+type applying struct {
+	wake chan struct{} // holds one
+
+	mu sync.Mutex // held while rows are on their way
+
+	stuckMu sync.Mutex
+	stuck   map[tiers.Key]stuckRow
+}
+
+// stuckRow is a row that the tier refuses.
+type stuckRow struct {
+	seq uint64
+	err error
+}
+
+func (a *applying) init() {
+	a.wake = make(chan struct{}, 1)
+	a.stuck = map[tiers.Key]stuckRow{}
+}
+
+func (a *applying) kick() {
+	select {
+	case a.wake <- struct{}{}:
+	default:
+	}
+}
+
+// stick remembers that a row was refused, and tells whether that is new.
+func (a *applying) stick(row *tiers.Row, err error) bool {
+	a.stuckMu.Lock()
+	defer a.stuckMu.Unlock()
+	fresh := a.stuck[row.Key].seq != row.Seq
+	a.stuck[row.Key] = stuckRow{row.Seq, err}
+	return fresh
+}
+
+func (a *applying) unstick(rows []tiers.Row) {
+	a.stuckMu.Lock()
+	defer a.stuckMu.Unlock()
+	for i := range rows {
+		delete(a.stuck, rows[i].Key)
+	}
+}
+
+// carry applies rows whenever there are some and the server answers, until the
+// context ends.
+func (j *Journaled) carry(ctx context.Context) {
+	for {
+		select {
+		case <-j.apply.wake:
+		case <-ctx.Done():
+			return
+		}
+		for retry := firstRetry; j.view.any() && ctx.Err() == nil; retry = min(2*retry, lastRetry) {
+			if j.outage != nil && j.outage.Ready(ctx) != nil {
+				return
+			}
+			err := j.drain(ctx)
+			if err == nil || errors.Is(err, errBusy) { // the watch wakes again
+				break
+			}
+			if j.away() == nil && j.clock.Sleep(ctx, retry) != nil {
+				return
+			}
+		}
+	}
+}
+
+// drain applies all rows, in order.
+func (j *Journaled) drain(ctx context.Context) error {
+	defer j.view.tell()
+	if err := j.away(); err != nil {
+		return err
+	}
+	if err := j.meet(ctx); err != nil {
+		return err
+	}
+	j.apply.mu.Lock()
+	defer j.apply.mu.Unlock()
+	if b, err := j.system.Backlog(ctx, j.name); err != nil || b.Rows == 0 {
+		return errors.Join(err, j.look(ctx))
+	}
+	l, err := j.lease(ctx)
+	if err != nil {
+		return err
+	}
+	defer l.release(ctx)
+	err = j.drainAll(ctx, l)
+	return errors.Join(err, j.look(ctx))
+}
+
+func (j *Journaled) drainAll(ctx context.Context, l *lease) error {
+	var left error
+	for after := uint64(0); ; {
+		rows, err := j.system.Due(ctx, j.name, after, applyRows)
+		if err != nil || len(rows) == 0 {
+			return errors.Join(err, left)
+		}
+		after = rows[len(rows)-1].Seq
+		if err := l.renew(ctx); err != nil {
+			return err
+		}
+		done, err := j.applyRows(ctx, rows)
+		if e := j.system.Done(ctx, done); e != nil {
+			return errors.Join(err, e)
+		}
+		j.view.tell()
+		if err != nil && (isAway(err) || errors.Is(err, tiers.ErrCommitUnknown) || ctx.Err() != nil) {
+			return err
+		}
+		left = errors.Join(left, err)
+	}
+}
+
+// applyRows answers the rows that need not be applied again. When the tier
+// refuses some, the others get through one by one.
+func (j *Journaled) applyRows(ctx context.Context, rows []tiers.Row) (done []tiers.Row, err error) {
+	records, over := make([]tiers.Record, len(rows)), make([]tiers.Cond, len(rows))
+	bound := false
+	for i := range rows {
+		records[i], over[i] = rows[i].Record, rows[i].Over
+		_, set := over[i].Version()
+		bound = bound || set
+	}
+	if !bound {
+		over = nil
+	}
+	err = j.applier.Apply(ctx, records, over)
+	switch {
+	case err == nil:
+		j.apply.unstick(rows)
+		return rows, nil
+	case isAway(err), errors.Is(err, tiers.ErrCommitUnknown), ctx.Err() != nil:
+		return nil, err
+	case len(rows) == 1:
+		if j.apply.stick(&rows[0], err) {
+			j.log.Error("the tier refuses a row of the journal; it stays there", "tier", j.name, "category", rows[0].Category, "cause", cause(err))
+		}
+		return nil, err
+	}
+	var refused error
+	for i := range rows {
+		one, err := j.applyRows(ctx, rows[i:i+1])
+		done = append(done, one...)
+		if isAway(err) || errors.Is(err, tiers.ErrCommitUnknown) || ctx.Err() != nil {
+			return done, err
+		}
+		refused = errors.Join(refused, err)
+	}
+	return done, refused
+}
+
+// cause answers the sentinel of an error, which never holds a key.
+func cause(err error) string {
+	for _, known := range []error{tiers.ErrTooLarge, tiers.ErrFull, tiers.ErrCorrupt, tiers.ErrReadOnly, tiers.ErrUnsupported, tiers.ErrClosed} {
+		if errors.Is(err, known) {
+			return known.Error()
+		}
+	}
+	return "see the result of a load of it"
+}
+
+// settled waits until the key has no row, and answers nil, or why the server is
+// away.
+func (j *Journaled) settled(ctx context.Context, k tiers.Key) (away, err error) {
+	for {
+		news := j.view.news()
+		row, found, err := j.pending(ctx, k)
+		if err != nil {
+			return nil, err
+		}
+		if away := j.away(); away != nil || !found {
+			return away, nil
+		}
+		if err := j.refused(&row); err != nil {
+			return nil, err
+		}
+		j.apply.kick()
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-j.ended:
+			return nil, tiers.ErrClosed
+		}
+	}
+}
+
+// refused answers why the tier does not take a row.
+func (j *Journaled) refused(row *tiers.Row) error {
+	j.apply.stuckMu.Lock()
+	defer j.apply.stuckMu.Unlock()
+	if s := j.apply.stuck[row.Key]; s.seq == row.Seq && s.err != nil {
+		return tiers.Hint(s.err, "the journal holds a row that the tier refuses; save the key without a condition, or delete it")
+	}
+	return nil
+}

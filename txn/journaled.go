@@ -1,0 +1,264 @@
+package txn
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/sagestore/sagestore/tiers"
+)
+
+// Config is what [Journal] takes.
+type Config struct {
+	Tier  string       // name of the tier in the journal and in errors; empty: cache
+	Epoch string       // of the store: what is on the server under another epoch does not count
+	Limit int64        // most bytes of keys and values that wait; 0: no limit. Beyond it saves are ErrFull
+	Owner string       // names this process in the journal; empty: a random id
+	Clock tiers.Clock  // nil: the system's
+	Log   *slog.Logger // nil: none
+}
+
+// Journaled is a tier with a journal in front of it. It is safe for concurrent
+// use.
+type Journaled struct {
+	inner   tiers.Tier
+	applier tiers.Applier
+	outage  tiers.Outage // nil: the tier is never away for long
+	system  tiers.System
+	name    string
+	epoch   string
+	owner   string
+	limit   int64
+	max     int64 // bytes of a value that the tier takes; 0: any
+	clock   tiers.Clock
+	log     *slog.Logger
+
+	view  view
+	reach reach
+	ahead floor
+	apply applying
+	count counters
+
+	stop    context.CancelFunc
+	workers sync.WaitGroup
+	ended   chan struct{} // closed when Close begins
+
+	mu     sync.RWMutex // guards closed, and Add of calls against Wait
+	closed bool
+	calls  sync.WaitGroup
+}
+
+var (
+	_ tiers.Tier      = (*Journaled)(nil)
+	_ tiers.Exister   = (*Journaled)(nil)
+	_ tiers.Toucher   = (*Journaled)(nil)
+	_ tiers.Batcher   = (*Journaled)(nil)
+	_ tiers.Applier   = (*Journaled)(nil)
+	_ tiers.Sweeper   = (*Journaled)(nil)
+	_ tiers.Pinger    = (*Journaled)(nil)
+	_ tiers.Statser   = (*Journaled)(nil)
+	_ tiers.Counter   = (*Journaled)(nil)
+	_ tiers.Describer = (*Journaled)(nil)
+	_ tiers.Diagnoser = (*Journaled)(nil)
+)
+
+// Journal puts a journal in front of a tier, which from then on is the
+// journal's: its Close closes the tier, and not the system store. The tier has
+// to have [tiers.Applier]; its [tiers.Outage] tells when it is away. A tier
+// without that is taken to have been reached.
+//
+// Rows that were left by others are served at once, and applied.
+func Journal(ctx context.Context, inner tiers.Tier, system tiers.System, c Config) (*Journaled, error) {
+	j := &Journaled{
+		inner: inner, system: system,
+		name: cmp.Or(c.Tier, "cache"), epoch: c.Epoch, owner: c.Owner, limit: c.Limit,
+		max: tiers.Describe(inner).MaxValue, clock: c.Clock, log: c.Log,
+		ended: make(chan struct{}),
+	}
+	j.view.init()
+	j.apply.init()
+	if j.owner == "" {
+		j.owner = rand.Text()
+	}
+	if j.clock == nil {
+		j.clock = tiers.SystemClock()
+	}
+	if j.log == nil {
+		j.log = slog.New(slog.DiscardHandler)
+	}
+	var ok bool
+	if j.applier, ok = tiers.As[tiers.Applier](inner); !ok {
+		return nil, tiers.Fail("open", j.name, tiers.Key{},
+			fmt.Errorf("%w: a journal needs a tier that can apply records", tiers.ErrUnsupported))
+	}
+	if j.outage, ok = tiers.As[tiers.Outage](inner); !ok {
+		j.reach.known.Store(true)
+	}
+	err := errors.Join(j.readFloor(ctx), j.meet(ctx), j.look(ctx))
+	if err != nil {
+		return nil, tiers.Fail("open", j.name, tiers.Key{}, err)
+	}
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	j.stop = stop
+	j.workers.Go(func() { j.watch(work) })
+	j.workers.Go(func() { j.carry(work) })
+	return j, nil
+}
+
+// As answers for the wrapper: it can do what the tier inside can.
+func (j *Journaled) As(target any) bool {
+	switch t := target.(type) {
+	case *tiers.Applier:
+		*t = j
+		return true
+	case *tiers.Exister:
+		*t = j
+		return true
+	case *tiers.Counter:
+		*t = j
+		return true
+	case *tiers.Describer:
+		*t = j
+		return true
+	case *tiers.Diagnoser:
+		*t = j
+		return true
+	case *tiers.Toucher:
+		return offer[tiers.Toucher](j.inner, t, j)
+	case *tiers.Batcher:
+		return offer[tiers.Batcher](j.inner, t, j)
+	case *tiers.Sweeper:
+		return offer[tiers.Sweeper](j.inner, t, j)
+	case *tiers.Pinger:
+		return offer[tiers.Pinger](j.inner, t, j)
+	case *tiers.Statser:
+		return offer[tiers.Statser](j.inner, t, j)
+	case *tiers.Outage:
+		*t = j.outage
+		return j.outage != nil
+	}
+	return false
+}
+
+// offer sets the target to own if the tier inside has the capability.
+func offer[T any](inner tiers.Tier, target *T, own T) bool {
+	if _, ok := tiers.As[T](inner); !ok {
+		return false
+	}
+	*target = own
+	return true
+}
+
+// flushFor is how long Close goes on applying rows.
+const flushFor = time.Second
+
+// Close refuses new calls, waits for those on their way, applies what waits for
+// up to a second while the server answers, ends every goroutine and closes the
+// tier. Rows that are left stay in the journal. A context that is over only
+// shortens that.
+func (j *Journaled) Close(ctx context.Context) error {
+	j.mu.Lock()
+	closed := j.closed
+	j.closed = true
+	j.mu.Unlock()
+	if closed {
+		return nil
+	}
+	close(j.ended)
+	j.calls.Wait() // each is bounded by its context and by the tier
+	j.stop()
+	j.workers.Wait()
+	flush, cancel := context.WithTimeout(ctx, flushFor)
+	defer cancel()
+	if j.view.any() {
+		// What can't be applied stays for another process, or the next Open.
+		_ = j.drain(flush)
+	}
+	return tiers.Fail("close", j.name, tiers.Key{}, j.inner.Close(ctx))
+}
+
+// enter begins a call, which ends with j.calls.Done.
+func (j *Journaled) enter(ctx context.Context) error {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	if j.closed {
+		return tiers.ErrClosed
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	j.calls.Add(1)
+	return nil
+}
+
+// call runs one operation: within the life of the tier, and with the server's
+// first answer noted before anything relies on it.
+func (j *Journaled) call(ctx context.Context, op string, k tiers.Key, do func() error) error {
+	if err := j.enter(ctx); err != nil {
+		return tiers.Fail(op, j.name, k, err)
+	}
+	defer j.calls.Done()
+	err := j.meet(ctx)
+	if err == nil {
+		err = do()
+	}
+	if isAway(err) && ctx.Err() != nil { // nothing was changed; the caller knows why
+		err = context.Cause(ctx)
+	}
+	return j.told(op, k, err)
+}
+
+// told gives an error of the journal or of the tier the name of the operation.
+// The errors of a batch stay apart, each with its key.
+func (j *Journaled) told(op string, k tiers.Key, err error) error {
+	switch e := err.(type) { //nolint:errorlint // only the outermost error is looked at, and taken apart
+	case nil:
+		return nil
+	case interface{ Unwrap() []error }:
+		var all []error
+		for _, one := range e.Unwrap() {
+			all = append(all, j.told(op, k, one))
+		}
+		if k != (tiers.Key{}) && len(all) == 1 || keyed(all) {
+			return errors.Join(all...)
+		}
+	case *tiers.Error:
+		c := *e
+		c.Op, c.Tier = op, j.name
+		return tiers.Fail(op, j.name, k, &c)
+	}
+	return tiers.Fail(op, j.name, k, err)
+}
+
+// keyed tells whether all errors are about a key each.
+func keyed(errs []error) bool {
+	for _, err := range errs {
+		if e, ok := err.(*tiers.Error); !ok || e.Key == "" { //nolint:errorlint // see above
+			return false
+		}
+	}
+	return len(errs) > 0
+}
+
+// away answers nil unless the tier says that its server is away.
+func (j *Journaled) away() error {
+	if j.outage == nil {
+		return nil
+	}
+	return j.outage.Away()
+}
+
+func isAway(err error) bool { return errors.Is(err, tiers.ErrUnavailable) }
+
+// open tells whether a call without a condition may be finished by the
+// journal: nothing was sent, or nobody knows, and its caller still waits.
+func open(ctx context.Context, err error) bool {
+	return ctx.Err() == nil && (isAway(err) || errors.Is(err, tiers.ErrCommitUnknown))
+}
+
+func isNotFound(err error) bool { return errors.Is(err, tiers.ErrNotFound) }

@@ -1,0 +1,216 @@
+package txn
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/sagestore/sagestore/tiers"
+)
+
+// window is how many rows are merged at once into what the tier lists.
+const window = 256
+
+// List merges the rows into what the tier lists. While the server is away it is
+// one error, unless the journal is the whole truth.
+func (j *Journaled) List(ctx context.Context, q tiers.Query) iter.Seq2[tiers.Record, error] {
+	return func(yield func(tiers.Record, error) bool) {
+		at := tiers.Key{Namespace: q.Namespace, Category: q.Category}
+		if err := j.enter(ctx); err != nil {
+			yield(tiers.Record{}, tiers.Fail("list", j.name, at, err))
+			return
+		}
+		defer j.calls.Done()
+		if err := j.meet(ctx); err != nil {
+			yield(tiers.Record{}, tiers.Fail("list", j.name, at, err))
+			return
+		}
+		m := merge{Journaled: j, q: q, left: q.Limit, yield: yield}
+		if err := m.run(ctx); err != nil {
+			yield(tiers.Record{}, tiers.Fail("list", j.name, at, err))
+		}
+	}
+}
+
+// merge is one listing.
+type merge struct {
+	*Journaled
+	q       tiers.Query
+	left    int  // records to go; counts when the query has a limit
+	begun   bool // the tier has yielded something
+	stopped bool // by the caller, or by the limit
+	yield   func(tiers.Record, error) bool
+}
+
+// run goes through the keys in windows. The rows of a window are read before
+// the tier's part of it, so that a row which is applied meanwhile is seen in one
+// of both.
+func (m *merge) run(ctx context.Context) error {
+	for !m.stopped {
+		var rows []tiers.Row
+		if m.view.any() {
+			q := m.q
+			q.Limit = window
+			for row, err := range m.system.ListPending(ctx, m.name, q) {
+				if err != nil {
+					return err
+				}
+				rows = append(rows, row)
+			}
+		}
+		last := len(rows) < window
+		end := ""
+		if !last {
+			end = rows[len(rows)-1].Name
+		}
+		if err := m.window(ctx, rows, end); err != nil {
+			return err
+		}
+		if last {
+			return nil
+		}
+		m.q.After = end
+	}
+	return nil
+}
+
+// window merges rows with what the tier has up to the key end, or to the last
+// one when it is empty.
+func (m *merge) window(ctx context.Context, rows []tiers.Row, end string) error {
+	q := m.q
+	if len(rows) > 0 {
+		q.Limit = 0 // rows may hide any number of records
+	}
+	for r, err := range m.inner.List(ctx, q) {
+		if err != nil && r.Name == "" {
+			if !isAway(err) || m.begun {
+				return err
+			}
+			if err := m.absent(ctx, err); !isNotFound(err) {
+				return err
+			}
+			break
+		}
+		m.begun = true
+		if end != "" && m.before(end, r.Name) {
+			break
+		}
+		for len(rows) > 0 && m.before(rows[0].Name, r.Name) {
+			if m.row(&rows[0]); m.stopped {
+				return nil
+			}
+			rows = rows[1:]
+		}
+		if len(rows) > 0 && rows[0].Name == r.Name {
+			continue // the row is the answer
+		}
+		if m.put(r, err); m.stopped {
+			return nil
+		}
+	}
+	for i := range rows {
+		if m.row(&rows[i]); m.stopped {
+			return nil
+		}
+	}
+	return nil
+}
+
+// before tells whether a comes before b in the direction of the list.
+func (m *merge) before(a, b string) bool {
+	if m.q.Reverse {
+		return a > b
+	}
+	return a < b
+}
+
+func (m *merge) row(row *tiers.Row) {
+	if m.live(row) {
+		m.put(row.Record, nil)
+	}
+}
+
+func (m *merge) put(r tiers.Record, err error) {
+	if m.stopped = !m.yield(r, err); m.stopped || m.q.Limit <= 0 {
+		return
+	}
+	if err == nil {
+		m.left--
+	}
+	m.stopped = m.left <= 0
+}
+
+// Spaces merges the spaces of rows into those of the tier.
+func (j *Journaled) Spaces(ctx context.Context) iter.Seq2[tiers.Space, error] {
+	return func(yield func(tiers.Space, error) bool) {
+		var all []tiers.Space
+		err := j.call(ctx, "list spaces", tiers.Key{}, func() (err error) {
+			all, err = j.spaces(ctx)
+			return err
+		})
+		if err != nil {
+			yield(tiers.Space{}, err)
+			return
+		}
+		for _, s := range all {
+			if !yield(s, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (j *Journaled) spaces(ctx context.Context) ([]tiers.Space, error) {
+	found := map[tiers.Space]struct{}{}
+	if j.view.any() {
+		err := j.eachRow(ctx, func(rows []tiers.Row) error {
+			for i := range rows {
+				if !rows[i].Deleted {
+					found[rows[i].Space()] = struct{}{}
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	for s, err := range j.inner.Spaces(ctx) {
+		if isAway(err) {
+			err = j.absent(ctx, err)
+		}
+		if isNotFound(err) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		found[s] = struct{}{}
+	}
+	all := make([]tiers.Space, 0, len(found))
+	for s := range found {
+		all = append(all, s)
+	}
+	slices.SortFunc(all, func(a, b tiers.Space) int {
+		if c := strings.Compare(a.Namespace, b.Namespace); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Category, b.Category)
+	})
+	return all, nil
+}
+
+// eachRow gives all rows to visit, in order and in steps.
+func (j *Journaled) eachRow(ctx context.Context, visit func([]tiers.Row) error) error {
+	for after := uint64(0); ; {
+		rows, err := j.system.Due(ctx, j.name, after, applyRows)
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		if err := visit(rows); err != nil {
+			return err
+		}
+		after = rows[len(rows)-1].Seq
+	}
+}
