@@ -103,14 +103,13 @@ func (c *Config) conceal(at []string, text, problem string) string {
 
 // where names the place of a key for a message about another one.
 func (c *Config) where(at ...string) string {
-	f := faults{origin: c.origin}
-	if e := f.add(at, ""); e.Line > 0 {
-		return strings.Join(at, ".") + " at " + position(e.File, e.Line)
+	if line, _ := c.origin.near(at); line > 0 {
+		return strings.Join(at, ".") + " at " + position(c.origin.file, line)
 	}
 	return strings.Join(at, ".")
 }
 
-// engines are the words besides its own name that stand for a tier.
+// engineTier answers the tier that an engine stands for.
 func engineTier(name string) (tier string, ok bool) {
 	switch name {
 	case "sqlite", "postgres":

@@ -131,7 +131,7 @@ func (e *Effective) checkLinked(f *faults) {
 	for _, tier := range sortedKeys(asked) {
 		driver, ours := e.drivers[tier]
 		if _, ok := e.options.drivers.Find(tier, driver); ours && !ok {
-			f.add(asked[tier], fmt.Sprintf("needs the driver %s of tier %s, which this program does not have: append it to the drivers, or pass all.Tiers()", driver, tier)).Err = tiers.ErrUnsupported
+			f.wrap(asked[tier], fmt.Sprintf("needs the driver %s of tier %s, which this program does not have: append it to the drivers, or pass all.Tiers()", driver, tier), tiers.ErrUnsupported)
 		}
 	}
 }
@@ -139,16 +139,16 @@ func (e *Effective) checkLinked(f *faults) {
 func (e *Effective) checkName(f *faults, name string) {
 	at := []string{"categories", name}
 	if err := tiers.CheckCategory(name); err != nil {
-		f.add(at, err.Error()).Err = tiers.ErrCategory
+		f.wrap(at, err.Error(), tiers.ErrCategory)
 		return
 	}
 	tier, reserved := strings.CutPrefix(name, storePrefix)
 	own := e.raw.Categories[name].Tier
 	switch {
 	case name == "store" || reserved && !slices.Contains(e.tierNames(), tier):
-		f.add(at, "names below store are reserved"+didYouMean(name, prefixed(storePrefix, e.tierNames()))).Err = tiers.ErrCategory
+		f.wrap(at, "names below store are reserved"+didYouMean(name, prefixed(storePrefix, e.tierNames())), tiers.ErrCategory)
 	case reserved && own != "" && own != tier:
-		f.add(append(at, "tier"), fmt.Sprintf("%s lives in %s: only its other settings can be changed", name, tier)).Err = tiers.ErrCategory
+		f.wrap(append(at, "tier"), fmt.Sprintf("%s lives in %s: only its other settings can be changed", name, tier), tiers.ErrCategory)
 	}
 }
 
@@ -172,7 +172,7 @@ func (e *Effective) checkCategory(f *faults, at []string, c Category) {
 	}
 	report := func(field, value, problem string) {
 		path := append(slices.Clip(at), field)
-		f.add(path, e.raw.conceal(path, value, problem)).Err = tiers.ErrCategory
+		f.wrap(path, e.raw.conceal(path, value, problem), tiers.ErrCategory)
 	}
 	home, problem := e.tierOf(c.Tier)
 	if problem != "" {

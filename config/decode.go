@@ -2,13 +2,10 @@ package config
 
 import (
 	"fmt"
-	"math"
 	"path/filepath"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"gopkg.in/yaml.v3"
 )
@@ -34,19 +31,18 @@ type decoder struct {
 func contains(list []string, s string) bool { return slices.Contains(list, s) }
 
 // fault reports a problem at a node; nil is nowhere in particular.
-func (d *decoder) fault(n *yaml.Node, at []string, problem string) *Error {
+func (d *decoder) fault(n *yaml.Node, at []string, problem string) {
 	e := &Error{File: d.file, Path: showPath(at), Problem: problem}
 	if n != nil {
 		e.Line, e.Column = n.Line, n.Column
 	}
 	d.faults.found = append(d.faults.found, e)
-	return e
 }
 
 // broken reports a problem that leaves a key without a value.
 func (d *decoder) broken(n *yaml.Node, at []string, problem string) {
-	e := d.fault(n, at, problem)
-	d.faults.broken = append(d.faults.broken, e.Path)
+	d.fault(n, at, problem)
+	d.faults.broken = append(d.faults.broken, showPath(at))
 }
 
 // showPath joins a path for a message. A key that is a URL by mistake may hold
@@ -85,8 +81,9 @@ func kindOf(n *yaml.Node) string {
 		return "a block of keys"
 	case yaml.SequenceNode:
 		return "a list"
+	default:
+		return "a single value"
 	}
-	return "a single value"
 }
 
 type pair struct {
@@ -349,78 +346,4 @@ func (d *decoder) path(p string) (joined, problem string) {
 		return p, ""
 	}
 	return filepath.Join(d.dir, p), ""
-}
-
-// set converts a text to the type of v.
-func set(v reflect.Value, text string) (problem string) {
-	switch into := v.Addr().Interface().(type) {
-	case *Retention:
-		*into, problem = parseRetention(text)
-		return problem
-	case *time.Duration:
-		*into, problem = parseSpan(text)
-		return problem
-	}
-	switch v.Kind() {
-	case reflect.String:
-		v.SetString(text)
-	case reflect.Bool:
-		switch strings.ToLower(text) {
-		case "true", "false":
-			v.SetBool(strings.EqualFold(text, "true"))
-		case "yes", "on", "y", "1":
-			return fmt.Sprintf("%q is no truth value: write true", text)
-		case "no", "off", "n", "0":
-			return fmt.Sprintf("%q is no truth value: write false", text)
-		default:
-			return fmt.Sprintf("%q is no truth value: write true or false", text)
-		}
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		return setInt(v, text)
-	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
-		n, err := strconv.ParseUint(text, 10, v.Type().Bits())
-		if err != nil || leadingZero(text) {
-			return fmt.Sprintf("%q is no whole number that fits", text)
-		}
-		v.SetUint(n)
-	case reflect.Float32, reflect.Float64:
-		n, err := strconv.ParseFloat(text, v.Type().Bits())
-		if err != nil || math.IsNaN(n) || math.IsInf(n, 0) {
-			return fmt.Sprintf("%q is no number", text)
-		}
-		v.SetFloat(n)
-	default:
-		return "can't be set from YAML: its driver uses the type " + v.Type().String()
-	}
-	return ""
-}
-
-func setInt(v reflect.Value, text string) (problem string) {
-	n, err := strconv.ParseInt(text, 10, v.Type().Bits())
-	if err != nil && v.Kind() == reflect.Int64 {
-		n, problem = parseSize(text) // bytes, in the options of a driver
-		if problem != "" {
-			return problem
-		}
-	} else if err != nil || leadingZero(text) {
-		return fmt.Sprintf("%q is no whole number that fits", text)
-	}
-	v.SetInt(n)
-	return ""
-}
-
-// leadingZero tells numbers that some take for octal.
-func leadingZero(text string) bool {
-	digits := strings.TrimLeft(text, "+-")
-	return len(digits) > 1 && digits[0] == '0'
-}
-
-func typeName(v reflect.Value) string {
-	switch v.Kind() {
-	case reflect.Bool:
-		return "true or false"
-	case reflect.Int, reflect.Int64, reflect.Uint, reflect.Uint64:
-		return "a number"
-	}
-	return "a " + v.Type().Name()
 }

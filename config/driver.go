@@ -139,7 +139,7 @@ func (s setting) fill(f *faults, into reflect.Value, tier string) {
 	case value.Kind() == reflect.String && field.Kind() == reflect.String:
 		field.SetString(value.String())
 	default:
-		f.add(s.at, fmt.Sprintf("the driver of tier %s takes a %s, the setting is a %s", tier, field.Type(), value.Type())).Err = tiers.ErrType
+		f.wrap(s.at, fmt.Sprintf("the driver of tier %s takes a %s, the setting is a %s", tier, field.Type(), value.Type()), tiers.ErrType)
 	}
 }
 
@@ -156,7 +156,7 @@ func (e *Effective) fillOwn(f *faults, tier string, into reflect.Value) {
 			return
 		}
 		if given.Type() != into.Type().Elem() {
-			f.add(at, fmt.Sprintf("its driver takes options of type %s, not %s", into.Type().Elem(), given.Type())).Err = tiers.ErrType
+			f.wrap(at, fmt.Sprintf("its driver takes options of type %s, not %s", into.Type().Elem(), given.Type()), tiers.ErrType)
 			return
 		}
 		into.Elem().Set(given)

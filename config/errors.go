@@ -64,24 +64,22 @@ type faults struct {
 
 // add reports a fault of a key; its line is where the key was written, or the
 // nearest block around it.
-func (f *faults) add(path []string, problem string) *Error {
-	e := &Error{Path: showPath(path), Problem: problem}
+func (f *faults) add(path []string, problem string) { f.wrap(path, problem, nil) }
+
+// wrap is add for a fault that is one of the sentinels.
+func (f *faults) wrap(path []string, problem string, sentinel error) {
+	shown := showPath(path)
 	for _, broken := range f.broken {
-		if broken == e.Path || strings.HasPrefix(e.Path, broken+".") {
-			return e
+		if broken == shown || strings.HasPrefix(shown, broken+".") {
+			return
 		}
 	}
+	e := &Error{Path: shown, Problem: problem, Err: sentinel}
 	if f.origin != nil {
 		e.File = f.origin.file
-		for n := len(path); n > 0; n-- {
-			if p, ok := f.origin.find(path[:n]...); ok && p.line > 0 {
-				e.Line, e.Column = p.line, p.column
-				break
-			}
-		}
+		e.Line, e.Column = f.origin.near(path)
 	}
 	f.found = append(f.found, e)
-	return e
 }
 
 // err answers everything that was found, sorted by line; nil when nothing was.

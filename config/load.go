@@ -30,7 +30,7 @@ func Load(path string, opts ...Option) (*Config, error) {
 }
 
 func readFile(path string, limit int64) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := os.Open(path) //nolint:gosec // the file that the user names
 	if err != nil {
 		return nil, err
 	}
@@ -46,8 +46,7 @@ func readFile(path string, limit int64) ([]byte, error) {
 
 // readProblem is what an error says without repeating the path.
 func readProblem(err error) string {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		err = pe.Err
 	}
 	return "can't be read: " + err.Error()
@@ -146,7 +145,7 @@ func (d *decoder) syntax(b []byte, err error) {
 	} else if strings.ContainsAny(problem, "'\"`") {
 		problem = "look for a value that needs quotes"
 	}
-	d.fault(nil, nil, "is no valid YAML: "+problem).Line = line
+	d.fault(&yaml.Node{Line: line}, nil, "is no valid YAML: "+problem)
 }
 
 // unwrap answers the mapping with the keys: the root, or its key persistence.

@@ -104,7 +104,7 @@ func TestKeysSitAtTheRootUnderPersistenceOrWhereAtSays(t *testing.T) {
 		{"under persistence", "persistence: {default_store: file}", nil, "file"},
 		{"a part of the app's file, whose other parts are its own", "app:\n  persistence: {default_store: file}\n  other: {x: 1, x: 1}\nyes: no\n", []config.Option{config.At("app.persistence")}, "file"},
 		{"lines stay those of the whole file", "app:\n  persistence:\n    default_stor: file\n", []config.Option{config.At("app.persistence"), config.Source("app.yaml")}, `app.yaml:3: default_stor: is not a key; did you mean "default_store"?`},
-		{"a misspelt part is no silent default", "app:\n  persistance: {default_store: file}\n", []config.Option{config.At("app.persistence"), config.Source("app.yaml")}, `app.yaml: app.persistence: is not in the file; did you mean "persistance"?`},
+		{"a misspelt part is no silent default", "app:\n  persistenc: {default_store: file}\n", []config.Option{config.At("app.persistence"), config.Source("app.yaml")}, `app.yaml: app.persistence: is not in the file; did you mean "persistenc"?`},
 		{"a part that is no block", "app: 3\n", []config.Option{config.At("app.persistence")}, "line 1: app: is a single value; it takes a block of keys"},
 		{"persistence within a part is no wrapper", "app: {persistence: {default_store: file}}", []config.Option{config.At("app")}, "line 1: persistence: is not a key"},
 		{"nothing at all is the default", "", nil, ""},
@@ -113,7 +113,7 @@ func TestKeysSitAtTheRootUnderPersistenceOrWhereAtSays(t *testing.T) {
 	} {
 		t.Run(c.why, func(t *testing.T) {
 			cfg, err := config.Parse([]byte(c.yaml), c.opts...)
-			got := ""
+			var got string
 			if err != nil {
 				got = err.Error()
 			} else {
@@ -175,7 +175,7 @@ func TestVariablesAndFilesAreExpandedInValues(t *testing.T) {
 		t.Run(c.why, func(t *testing.T) {
 			b := fmt.Appendf(nil, "redis: {url: redis://h, password: %q}", c.value)
 			cfg, err := config.Parse(b, vars, config.Source(filepath.Join(dir, "c.yaml")))
-			got := ""
+			var got string
 			if err != nil {
 				got = "error: " + strings.TrimPrefix(err.Error(), filepath.Join(dir, "c.yaml")+":1: ")
 			} else {
@@ -238,7 +238,7 @@ categories:
 	} {
 		t.Run(k.why, func(t *testing.T) {
 			cube := tiers.Driver{Name: "cube", Options: &struct{ Deep [][][][][][][][][][]string }{}}
-			start := time.Now()
+			start := time.Now() //nolint:forbidigo // measures real work
 			_, err := config.Parse([]byte(bomb+"cfg: {"+k.yaml+"}"), config.At("cfg"), config.Drivers(append(drivers(), cube)))
 			if k.want == "" && err != nil || k.want != "" && (err == nil || !strings.Contains(err.Error(), k.want)) {
 				t.Errorf("got %v, want %q", err, k.want)

@@ -42,6 +42,17 @@ func (o *origin) find(path ...string) (p place, ok bool) {
 	return p, ok
 }
 
+// near answers where a key was written, or the nearest block around it; 0 is
+// nowhere.
+func (o *origin) near(path []string) (line, column int) {
+	for n := len(path); n > 0; n-- {
+		if p, ok := o.find(path[:n]...); ok && p.line > 0 {
+			return p.line, p.column
+		}
+	}
+	return 0, 0
+}
+
 func position(file string, line int) string {
 	switch {
 	case line == 0:

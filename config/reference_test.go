@@ -130,16 +130,14 @@ func kind(l leaf) string {
 	case reflect.TypeFor[[]string]():
 		return "list"
 	}
-	switch l.value.Kind() {
-	case reflect.Bool, reflect.Pointer:
+	switch k := l.value.Kind(); {
+	case k == reflect.Bool, k == reflect.Pointer:
 		return "`true`, `false`"
-	case reflect.Int:
+	case k == reflect.Int:
 		return "number"
-	}
-	if len(words) > 0 {
+	case len(words) > 0:
 		return strings.Join(words, ", ")
-	}
-	if l.file {
+	case l.file:
 		return "path"
 	}
 	return "text"

@@ -287,7 +287,7 @@ func TestThousandsOfCategoriesAreNoBurden(t *testing.T) {
 	for i := range 5000 {
 		c.Categories[fmt.Sprintf("app.kind%d", i)] = config.Category{Tier: "file"}
 	}
-	start := time.Now()
+	start := time.Now() //nolint:forbidigo // measures real work
 	if n := len(resolve(t, c).Policies()); n != 5017 {
 		t.Errorf("%d policies", n)
 	}

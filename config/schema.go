@@ -51,8 +51,7 @@ type schema struct{ keys map[string]key }
 
 func (s schema) object(t reflect.Type, pattern string) node {
 	properties := make(node)
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for f := range t.Fields() {
 		if name := yamlName(f); name != "" {
 			properties[name] = s.of(f.Type, join(pattern, name))
 		}
@@ -100,12 +99,13 @@ func defaultValue(t reflect.Type, def string) any {
 	case reflect.Pointer, reflect.Bool:
 		return def == "true"
 	case reflect.Int, reflect.Int64:
-		n, err := strconv.Atoi(def)
-		if err == nil {
+		if n, err := strconv.Atoi(def); err == nil {
 			return n
 		}
+		return def
+	default:
+		return def
 	}
-	return def
 }
 
 func (s schema) leaf(t reflect.Type, k key) node {
@@ -130,14 +130,20 @@ func (s schema) leaf(t reflect.Type, k key) node {
 	}
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Bool:
-		return node{"anyOf": []node{{"type": "boolean"}, {"type": "string", "pattern": `^([Tt]rue|TRUE|[Ff]alse|FALSE)$`}, expanded}}
+		return node{"anyOf": []node{{"type": "boolean"}, {"type": "string", "pattern": `^(true|True|TRUE|false|False|FALSE)$`}, expanded}}
 	case reflect.Int:
 		least := 1
 		if k.def == "0" {
 			least = 0
 		}
 		return node{"anyOf": []node{{"type": "integer", "minimum": least}, {"type": "string", "pattern": "^[0-9]+$"}, expanded}}
+	default:
+		return textNode(k, text, expanded)
 	}
+}
+
+// textNode takes the words of a setting, or any text.
+func textNode(k key, text, expanded node) node {
 	switch {
 	case k.path == "checkpoints.strategy":
 		return node{"anyOf": []node{{"type": "string", "pattern": strategyPattern}, expanded, {"const": ""}}}

@@ -40,9 +40,9 @@ func (v validator) check(s map[string]any, at string, value any) (problems []str
 		switch keyword {
 		case "$schema", "$defs", "title", "description", "default", "then":
 		case "$ref":
-			problems = append(problems, v.check(v.resolve(want.(string)), at, value)...)
+			problems = append(problems, v.check(v.resolve(as[string](want)), at, value)...)
 		case "type":
-			if !slices.ContainsFunc(asList(want), func(name any) bool { return hasType(value, name.(string)) }) {
+			if !slices.ContainsFunc(asList(want), func(name any) bool { return hasType(value, as[string](name)) }) {
 				bad("%T is not %v", value, want)
 			}
 		case "const":
@@ -50,29 +50,29 @@ func (v validator) check(s map[string]any, at string, value any) (problems []str
 				bad("is not %v", want)
 			}
 		case "enum":
-			if !slices.Contains(want.([]any), value) {
+			if !slices.Contains(as[[]any](want), value) {
 				bad("%v is none of %v", value, want)
 			}
 		case "pattern":
-			if isText && !regexp.MustCompile(want.(string)).MatchString(text) {
+			if isText && !regexp.MustCompile(as[string](want)).MatchString(text) {
 				bad("%q does not match %s", text, want)
 			}
 		case "minLength":
-			if isText && len(text) < int(want.(float64)) {
+			if isText && len(text) < int(as[float64](want)) {
 				bad("is too short")
 			}
 		case "maxLength":
-			if isText && len(text) > int(want.(float64)) {
+			if isText && len(text) > int(as[float64](want)) {
 				bad("is too long")
 			}
 		case "minimum":
-			if isNumber && number < want.(float64) {
+			if isNumber && number < as[float64](want) {
 				bad("%v is less than %v", number, want)
 			}
 		case "anyOf":
 			var all []string
-			for _, option := range want.([]any) {
-				p := v.check(option.(map[string]any), at, value)
+			for _, option := range as[[]any](want) {
+				p := v.check(as[map[string]any](option), at, value)
 				if len(p) == 0 {
 					all = nil
 					break
@@ -83,21 +83,21 @@ func (v validator) check(s map[string]any, at string, value any) (problems []str
 		case "items":
 			if list, ok := value.([]any); ok {
 				for i, item := range list {
-					problems = append(problems, v.check(want.(map[string]any), fmt.Sprintf("%s[%d]", at, i), item)...)
+					problems = append(problems, v.check(as[map[string]any](want), fmt.Sprintf("%s[%d]", at, i), item)...)
 				}
 			}
 		case "required":
-			for _, name := range want.([]any) {
-				if _, has := object[name.(string)]; isObject && !has {
+			for _, name := range as[[]any](want) {
+				if _, has := object[as[string](name)]; isObject && !has {
 					bad("lacks %s", name)
 				}
 			}
 		case "maxProperties":
-			if len(object) > int(want.(float64)) {
+			if len(object) > int(as[float64](want)) {
 				bad("has too many keys")
 			}
 		case "if":
-			if then, ok := s["then"].(map[string]any); ok && len(v.check(want.(map[string]any), at, value)) == 0 {
+			if then, ok := s["then"].(map[string]any); ok && len(v.check(as[map[string]any](want), at, value)) == 0 {
 				problems = append(problems, v.check(then, at, value)...)
 			}
 		case "properties", "additionalProperties", "propertyNames": // below
@@ -111,7 +111,7 @@ func (v validator) check(s map[string]any, at string, value any) (problems []str
 			problems = append(problems, v.check(names, at+"."+name, name)...)
 		}
 		if p, known := properties[name]; known {
-			problems = append(problems, v.check(p.(map[string]any), at+"."+name, field)...)
+			problems = append(problems, v.check(as[map[string]any](p), at+"."+name, field)...)
 		} else if more, ok := s["additionalProperties"].(map[string]any); ok {
 			problems = append(problems, v.check(more, at+"."+name, field)...)
 		} else if s["additionalProperties"] == false {
@@ -132,6 +132,9 @@ func (v validator) resolve(ref string) map[string]any {
 	}
 	return at
 }
+
+// as is a type assertion; a schema of another shape panics here.
+func as[T any](v any) T { return v.(T) } //nolint:errcheck // that is what it is for
 
 func asList(v any) []any {
 	if list, ok := v.([]any); ok {
@@ -215,7 +218,7 @@ encryption: {current: "", keys: {"2026": "` + strings.Repeat("ab", 32) + `"}}
 func TestTheSchemaRefusesWhatIsWrongByItself(t *testing.T) {
 	v := newValidator(t)
 	for _, text := range []string{
-		"defualt_store: memory",
+		"default_stor: memory",
 		"memory: {budgt: 1}",
 		"memory: 256MiB",
 		"memory: {budget: 64M}",
@@ -275,11 +278,7 @@ func TestDefaultsInTheSchemaAreValid(t *testing.T) {
 	visit = func(at string, s map[string]any) {
 		if def, has := s["default"]; has {
 			found++
-			rest := make(map[string]any)
-			for k, x := range s {
-				rest[k] = x
-			}
-			if problems := v.check(rest, at, def); len(problems) > 0 {
+			if problems := v.check(s, at, def); len(problems) > 0 {
 				t.Error(problems)
 			}
 		}

@@ -18,8 +18,9 @@ func TestDurations(t *testing.T) {
 			t.Errorf("%v is written %q, which is %v %s", want, formatSpan(want), d, problem)
 		}
 	}
-	for _, text := range []string{"", "0", "0s", "-5", "-5s", "1x", "h", "1 h", "1.5h", "1h1h", "1m1h", "1h30", "30 ", "+3", "1_000", "0x10", "300y",
-		"9223372036854775807", "106752d", "15251w", "9223372036s1000ms", "99999999999999999999", "never", "session", "١s"} {
+	for _, text := range []string{
+		"", "0", "0s", "-5", "-5s", "1x", "h", "1 h", "1.5h", "1h1h", "1m1h", "1h30", "30 ", "+3", "1_000", "0x10", "300y", "9223372036854775807", "106752d", "15251w", "9223372036s1000ms", "99999999999999999999", "never", "session", "١s",
+	} {
 		if d, ok := TTL(text).Duration(); ok {
 			t.Errorf("%q is taken for %v", text, d)
 		}
