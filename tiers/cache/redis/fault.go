@@ -86,7 +86,7 @@ func isDown(err error) bool {
 func (t *Tier) refusal(err error) error {
 	switch c := code(err); c {
 	case "WRONGTYPE":
-		return fmt.Errorf("%w: redis holds another type than a string under this key", tiers.ErrCorrupt)
+		return tiers.Hint(fmt.Errorf("%w: redis holds another type of value under this key", tiers.ErrCorrupt), corruptHint)
 	case "OOM":
 		return tiers.Hint(fmt.Errorf("%w: redis is %w: %w", tiers.ErrUnavailable, tiers.ErrFull, err),
 			"raise redis maxmemory, or let records expire sooner")
