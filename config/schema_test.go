@@ -134,7 +134,7 @@ func (v validator) resolve(ref string) map[string]any {
 }
 
 // as is a type assertion; a schema of another shape panics here.
-func as[T any](v any) T { return v.(T) } //nolint:errcheck // that is what it is for
+func as[T any](v any) T { return v.(T) }
 
 func asList(v any) []any {
 	if list, ok := v.([]any); ok {
