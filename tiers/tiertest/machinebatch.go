@@ -169,11 +169,11 @@ func (m *machine) apply(ctx context.Context, is []item) error {
 		old, present := m.live(r.Name)
 		switch {
 		case !present || it.Demand != demandNothing:
-			r.Version = max(m.issued[r.Name], m.floor) + 1 + tiers.Version(max(it.Ahead, 0))
+			r.Version = max(m.issued[r.Name], m.floor, version(now)) + 1 + tiers.Version(max(it.Ahead, 0))
 		case it.Ahead == 0:
 			r = old // once more
 		default:
-			r.Version = old.Version + tiers.Version(it.Ahead) //nolint:gosec // it wraps around to what is meant
+			r.Version = old.Version + tiers.Version(it.Ahead) //nolint:gosec // a negative one wraps around to what is meant
 		}
 		if r.Created.IsZero() {
 			r.Created, r.Updated = now, now

@@ -51,6 +51,20 @@ type item struct {
 	Deleted bool
 }
 
+func (i item) String() string {
+	s := programKey(i.Key)
+	if i.Value != "" {
+		s += fmt.Sprintf("=%q", i.Value)
+	}
+	if i.TTL != 0 {
+		s += fmt.Sprintf(" ttl=%v", i.TTL)
+	}
+	if i.Demand != demandNothing {
+		s += " if-" + [...]string{"", "absent", "stored", "other"}[i.Demand]
+	}
+	return s
+}
+
 // step is one operation of a program.
 type step struct {
 	Kind    kind
@@ -71,8 +85,14 @@ func (s step) String() string {
 		return fmt.Sprintf("advance %v", s.By)
 	case kindSweep, kindReopen:
 		return string(s.Kind)
+	case kindApply:
+		out := "apply"
+		for _, i := range s.Items {
+			out += fmt.Sprintf(" [%v ahead=%d deleted=%v]", i, i.Ahead, i.Deleted)
+		}
+		return out
 	default:
-		return fmt.Sprintf("%s %+v", s.Kind, s.Items)
+		return fmt.Sprintf("%s %v", s.Kind, s.Items)
 	}
 }
 
