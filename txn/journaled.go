@@ -216,33 +216,38 @@ func (j *Journaled) call(ctx context.Context, op string, k tiers.Key, do func() 
 // told gives an error of the journal or of the tier the name of the operation.
 // The errors of a batch stay apart, each with its key.
 func (j *Journaled) told(op string, k tiers.Key, err error) error {
-	switch e := err.(type) { //nolint:errorlint // only the outermost error is looked at, and taken apart
-	case nil:
-		return nil
-	case interface{ Unwrap() []error }:
-		var all []error
-		for _, one := range e.Unwrap() {
-			all = append(all, j.told(op, k, one))
-		}
-		if k != (tiers.Key{}) && len(all) == 1 || keyed(all) {
-			return errors.Join(all...)
-		}
-	case *tiers.Error:
+	items, ok := itemErrors(nil, err)
+	if !ok {
+		return tiers.Fail(op, j.name, k, err)
+	}
+	named := make([]error, len(items))
+	for i, e := range items {
 		c := *e
 		c.Op, c.Tier = op, j.name
-		return tiers.Fail(op, j.name, k, &c)
+		named[i] = &c
 	}
-	return tiers.Fail(op, j.name, k, err)
+	if len(named) == 1 {
+		return named[0]
+	}
+	return errors.Join(named...)
 }
 
-// keyed tells whether all errors are about a key each.
-func keyed(errs []error) bool {
-	for _, err := range errs {
-		if e, ok := err.(*tiers.Error); !ok || e.Key == "" { //nolint:errorlint // see above
-			return false
+// itemErrors appends the errors that err is or was joined from, and tells
+// whether there are any and each is about a key.
+func itemErrors(items []*tiers.Error, err error) ([]*tiers.Error, bool) {
+	switch e := err.(type) { //nolint:errorlint // takes apart what was joined, and no more
+	case *tiers.Error:
+		return append(items, e), e.Key != ""
+	case interface{ Unwrap() []error }:
+		ok := false
+		for _, one := range e.Unwrap() {
+			if items, ok = itemErrors(items, one); !ok {
+				return nil, false
+			}
 		}
+		return items, ok
 	}
-	return len(errs) > 0
+	return nil, false
 }
 
 // away answers nil unless the tier says that its server is away.
