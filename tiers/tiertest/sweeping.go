@@ -90,19 +90,16 @@ func (t *T) sweep(limit int) int {
 func sweepsInChunks(t *T) {
 	const expired, limit = 25, 10
 	want := t.fill("live", 10)
+	var last tiers.Key
 	for i := range expired {
-		k := numbered("gone", i)
+		last = numbered("gone", i)
 		if i%2 == 0 {
-			k.Category = category + ".other"
+			last.Category = category + ".other"
 		}
-		t.save(lasting(k, "v", t.short()))
+		t.save(lasting(last, "v", t.short()))
 	}
 	t.save(lasting(named("zlater"), "v", time.Hour))
 	want = append(want, "zlater")
-	last := numbered("gone", expired-1)
-	if t.ServerClock {
-		last.Category = category
-	}
 	t.expire(last)
 	total, calls := 0, 0
 	for {
