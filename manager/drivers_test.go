@@ -1,27 +1,16 @@
 package manager_test
 
 import (
-	"context"
 	"testing"
 
 	"github.com/sagestore/sagestore/manager"
 	"github.com/sagestore/sagestore/tiers"
-	"github.com/sagestore/sagestore/tiers/database"
-	"github.com/sagestore/sagestore/tiers/file"
-	"github.com/sagestore/sagestore/tiers/memory"
+	"github.com/sagestore/sagestore/tiers/embedded"
 )
 
-// all are the drivers that need no server.
-func all() tiers.Drivers {
-	standIn := memory.Driver()
-	standIn.Tier, standIn.Name = "cache", "file"
-	open := standIn.Open
-	standIn.Open = func(ctx context.Context, env tiers.Env) (tiers.Tier, error) {
-		env.Options = nil
-		return open(ctx, env)
-	}
-	return tiers.Drivers{memory.Driver(), standIn, database.Driver(), file.Driver()}
-}
+// all are the drivers that need no server: memory, the local cache, SQLite and
+// files.
+func all() tiers.Drivers { return embedded.Tiers() }
 
 func openDir(t testing.TB, dir string, opts ...manager.OpenOption) *manager.Manager {
 	t.Helper()

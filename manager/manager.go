@@ -59,24 +59,24 @@ type core struct {
 	codecs   *serializer.Registry
 	moved    bool // old homes are not looked at
 
-	system      tiers.System
-	systemTier  tiers.Tier // that offers it
-	ownSystem   bool       // it is no tier of the configuration
-	stations    map[string]*station
-	order       []string // names of the stations
-	epoch       string
-	facts       *facts
-	sessions    *sessions
-	jobs        *jobs
-	gate        *gate
-	routing     sync.Mutex // held to add a route
-	routes      sync.Map   // category to *route
-	libraries   sync.Map   // category to the config.Category that a library brought
-	flights     flights
-	queues      queues
-	closing     sync.Once
-	closed      chan struct{}
-	ttlsChanged map[string]ttlFact
+	system     tiers.System
+	systemTier tiers.Tier // that offers it
+	ownSystem  bool       // it is no tier of the configuration
+	stations   map[string]*station
+	order      []string // names of the stations
+	epoch      string
+	facts      *facts
+	sessions   *sessions
+	jobs       *jobs
+	gate       *gate
+	settings   sync.Mutex // held while a driver reads its options
+	routing    sync.Mutex // held to add a route
+	routes     sync.Map   // category to *route
+	libraries  sync.Map   // category to the config.Category that a library brought
+	flights    flights
+	queues     queues
+	closing    sync.Once
+	closed     chan struct{}
 }
 
 // Namespace answers a view of the store whose keys, lists and sessions are its

@@ -108,7 +108,6 @@ func prepare(cfg *config.Config, drivers tiers.Drivers, o openOptions) (*core, e
 	c := &core{
 		clock: o.clock, log: o.log, observer: o.observer, moved: o.moved,
 		stations: make(map[string]*station), gate: newGate(), closed: make(chan struct{}),
-		ttlsChanged: make(map[string]ttlFact),
 	}
 	if c.clock == nil {
 		c.clock = tiers.SystemClock()

@@ -221,7 +221,11 @@ func (p *place) exists(ctx context.Context, name string) (ok bool, err error) {
 		return false, p.fail("exists", name, err)
 	}
 	if err = p.route.settle(ctx); err == nil {
-		ok, err = tiers.Exists(ctx, p.route.tier, p.key(name))
+		if e := p.route.exister; e != nil {
+			ok, err = e.Exists(ctx, p.key(name))
+		} else {
+			ok, err = tiers.Exists(ctx, p.route.tier, p.key(name))
+		}
 	}
 	err = p.fail("exists", name, err)
 	c.finish(err)
@@ -238,7 +242,10 @@ func (p *place) touch(ctx context.Context, name string, lives []Life) (existed b
 		return false, p.fail("touch", name, err)
 	}
 	if err = p.route.settle(ctx); err == nil {
-		existed, err = tiers.Touch(ctx, p.route.tier, p.key(name), p.lifetime(lives))
+		err = tiers.ErrUnsupported
+		if t := p.route.toucher; t != nil {
+			existed, err = t.Touch(ctx, p.key(name), p.lifetime(lives))
+		}
 	}
 	if existed && p.route.policy.Session {
 		p.used(name)

@@ -21,6 +21,8 @@ type route struct {
 	tierName     string
 	tier         tiers.Tier
 	station      *station
+	exister      tiers.Exister // nil: asked for by a load
+	toucher      tiers.Toucher // nil: unsupported
 	compressOver int
 	borrowed     bool  // the policy is the one that a library brought in another process
 	maxValue     int64 // the smaller of the category's and the tier's
@@ -79,6 +81,8 @@ func (c *core) route(category string, lib *config.Category) (*route, error) {
 		compressOver: int(policy.CompressOver), maxValue: policy.MaxValue,
 		borrowed: policy.Rule == config.RuleLibrary && !fromLib,
 	}
+	r.exister, _ = tiers.As[tiers.Exister](s.tier)
+	r.toucher, _ = tiers.As[tiers.Toucher](s.tier)
 	if s.info.MaxValue > 0 {
 		r.maxValue = min(r.maxValue, s.info.MaxValue)
 	}

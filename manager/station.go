@@ -12,6 +12,7 @@ import (
 
 	"github.com/sagestore/sagestore/config"
 	"github.com/sagestore/sagestore/tiers"
+	"github.com/sagestore/sagestore/txn"
 )
 
 // station is an open tier.
@@ -76,7 +77,12 @@ func (c *core) openStation(ctx context.Context, drivers tiers.Drivers, r config.
 	if !ok {
 		return nil, notLinked(r.Tier, r.Driver)
 	}
-	t, err := d.Open(ctx, c.env(r.Tier, c.plan.Options(r.Tier, map[string]string{"epoch": c.epoch})))
+	options := c.plan.Options(r.Tier, map[string]string{"epoch": c.epoch})
+	t, err := d.Open(ctx, c.env(r.Tier, func(into any) error {
+		c.settings.Lock() // the tiers are opened at the same time
+		defer c.settings.Unlock()
+		return options(into)
+	}))
 	if err != nil {
 		return nil, tiers.Hint(tiers.Fail("open", r.Tier, tiers.Key{}, err), "`sagestore doctor` checks the tiers")
 	}
@@ -158,11 +164,23 @@ func (c *core) openRest(ctx context.Context, drivers tiers.Drivers) error {
 		if s == nil {
 			continue
 		}
-		c.journaled(s)
-		c.stations[s.name] = s
+		c.stations[s.name] = s // so that it is closed whatever comes next
+		errs = append(errs, c.journaled(ctx, s))
 	}
 	return errors.Join(errs...)
 }
 
-// journaled puts the journal in front of a cache that may be away.
-func (c *core) journaled(s *station) {}
+// journaled puts the journal in front of a tier whose server may be away.
+func (c *core) journaled(ctx context.Context, s *station) error {
+	if _, away := tiers.As[tiers.Outage](s.tier); !away {
+		return nil
+	}
+	j, err := txn.Journal(ctx, s.tier, c.system, txn.Config{
+		Tier: s.name, Epoch: c.epoch, Limit: c.plan.JournalLimit, Clock: c.clock, Log: c.log.With("tier", s.name),
+	})
+	if err != nil {
+		return err
+	}
+	s.tier = j
+	return nil
+}

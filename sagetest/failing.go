@@ -57,6 +57,8 @@ func (f *failing) As(target any) bool {
 		return offer[tiers.Counter](f, into, func(c tiers.Counter) tiers.Counter { return failingCounter{f, c} })
 	case *tiers.System:
 		return offer[tiers.System](f, into, func(s tiers.System) tiers.System { return s })
+	case *tiers.Outage:
+		return offer[tiers.Outage](f, into, func(o tiers.Outage) tiers.Outage { return o })
 	case *tiers.Describer:
 		return offer[tiers.Describer](f, into, func(d tiers.Describer) tiers.Describer { return d })
 	case *tiers.Diagnoser:
