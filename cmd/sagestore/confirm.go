@@ -1,0 +1,32 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+)
+
+// confirm asks before something is destroyed. Without a terminal to ask at it
+// demands --yes.
+func (a *app) confirm(what string, yes bool) error {
+	if yes {
+		return nil
+	}
+	f, ok := a.in.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) { //nolint:gosec // descriptors are small
+		return usagef("add --yes, or look first with --dry-run", "this would %s, and there is no terminal to ask at", what)
+	}
+	_, _ = fmt.Fprintf(a.err, "%s? [y/N] ", what)
+	answer, err := bufio.NewReader(f).ReadString('\n')
+	if err != nil {
+		return err
+	}
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+		_, _ = fmt.Fprintln(a.err, "nothing was done")
+		return silent(exitFailed)
+	}
+	return nil
+}

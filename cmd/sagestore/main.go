@@ -1,0 +1,21 @@
+// Command sagestore is the command line of sagestore: it saves and loads by
+// category, checks a configuration and a running store, and ends sessions.
+// docs/CLI.md describes every command.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() { os.Exit(run()) }
+
+// run is main with the exit code as its result, so that deferred calls happen.
+func run() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	a := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr}
+	return a.run(ctx, os.Args[1:])
+}
