@@ -10,7 +10,7 @@ import (
 
 // Every sentinel of the module, matched with [errors.Is].
 var (
-	ErrNotFound      = fmt.Errorf("not found: %w", fs.ErrNotExist) // also fs.ErrNotExist
+	ErrNotFound      = error(notFound{}) // also fs.ErrNotExist
 	ErrExists        = errors.New("already exists")
 	ErrConflict      = errors.New("conflict: another version is stored")
 	ErrTooLarge      = errors.New("too large")
@@ -30,6 +30,11 @@ var (
 	ErrTxAborted     = errors.New("transaction was aborted")
 	ErrCommitUnknown = errors.New("outcome unknown: it may or may not have been stored")
 )
+
+type notFound struct{}
+
+func (notFound) Error() string        { return "not found" }
+func (notFound) Is(target error) bool { return target == fs.ErrNotExist }
 
 // Error says which operation failed on what. Err wraps a sentinel where one
 // fits; Hint says what to do next.
