@@ -99,6 +99,7 @@ func (t *Tier) pass() (more bool) {
 		t.feed(e)
 	}
 	wishes := t.wished()
+	// Ristretto lets updates outgrow its limit, so it is enforced here.
 	k.policy.limit(t.room.ready - t.room.names.Load())
 	err := t.leave(k.policy.wait(), v != nil)
 	t.comeBack(wishes)
@@ -184,10 +185,6 @@ func (t *Tier) feed(e *entry) {
 	case cost == e.fed:
 	case cost == 0:
 		p.drop(e)
-	case cost > e.fed && e.fed > 0:
-		// Ristretto lets an update outgrow the limit; something new it does not.
-		p.drop(e)
-		p.put(e, cost)
 	default:
 		p.put(e, cost)
 	}

@@ -403,6 +403,54 @@ func TestWhatIsReadOftenStaysInMemory(t *testing.T) {
 	}
 }
 
+func TestValueThatChangedWhileItLeftStaysAndIsOfferedAgain(t *testing.T) {
+	m := open(t, Config{Options: Options{Budget: 64 << 10}})
+	put(t, m, "k", []byte("old"))
+	m.order.mu.Lock()
+	m.arrange()
+	m.order.mu.Unlock()
+	k := named("k")
+	e := m.shard(m.hash(k)).find(m.hash(k), &k)
+	var leaving mover
+	leaving.add(e, e.gen, e.value)
+	at, err := m.spill.Append(leaving.values, leaving.entries)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, m, "k", []byte("new"))
+	if moved := m.settle(&leaving, at); moved != 0 || !e.queued {
+		t.Errorf("%d moved, queued for the policy: %v", moved, e.queued)
+	}
+	holds(t, m, "k", []byte("new"))
+	checkBooks(t, m)
+}
+
+func TestValuesThatNeverWereInMemoryAreCompacted(t *testing.T) {
+	m := open(t, Config{Options: Options{Budget: 64 << 10, SpillLimit: 4 << 20}})
+	for i := range 400 {
+		put(t, m, fmt.Sprint(i), bytes.Repeat([]byte{byte(i)}, 5000))
+	}
+	_, before := m.spill.Usage()
+	for i := range 400 {
+		if i%8 != 0 {
+			if _, err := m.Delete(t.Context(), named(fmt.Sprint(i)), tiers.Cond{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for range 10 {
+		if err := m.squeeze(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if live, taken := m.spill.Usage(); taken > before/4 {
+		t.Errorf("%d bytes are taken for %d live ones, %d were", taken, live, before)
+	}
+	for i := 0; i < 400; i += 8 {
+		holds(t, m, fmt.Sprint(i), bytes.Repeat([]byte{byte(i)}, 5000))
+	}
+}
+
 func TestBatchesAreWholeUnderPressure(t *testing.T) {
 	m := open(t, Config{Options: Options{Budget: 96 << 10}})
 	var wg sync.WaitGroup
