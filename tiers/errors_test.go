@@ -26,7 +26,7 @@ func TestErrorText(t *testing.T) {
 			},
 			`save c "k" in namespace acme (cache) in transaction t-1: full (try again)`,
 		},
-		{"a key is quoted", tiers.Fail("load", "file", tiers.Key{Category: "c", Name: "a\nb"}, tiers.ErrNotFound), `load c "a\nb" (file): not found: file does not exist`},
+		{"a key is quoted", tiers.Fail("load", "file", tiers.Key{Category: "c", Name: "a\nb"}, tiers.ErrNotFound), `load c "a\nb" (file): not found`},
 		{"no key", &tiers.Error{Op: "ping", Tier: "cache", Err: tiers.ErrUnavailable}, `ping (cache): unavailable`},
 		{"only a hint", tiers.Hint(tiers.ErrReadOnly, "open it for writing"), `read-only (open it for writing)`},
 	} {
