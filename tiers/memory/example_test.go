@@ -17,7 +17,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	defer m.Close(ctx)
+	defer func() { _ = m.Close(ctx) }()
 
 	task := tiers.Key{Category: "session.context", Name: "s-1/task"}
 	draft := tiers.Key{Category: "session.context", Name: "s-1/draft"}
@@ -50,7 +50,7 @@ func ExampleOpen() {
 		fmt.Println(err)
 		return
 	}
-	defer m.Close(ctx)
+	defer func() { _ = m.Close(ctx) }()
 	for _, name := range []string{"a", "b"} {
 		k := tiers.Key{Category: "scratch", Name: name}
 		_, err := m.Save(ctx, tiers.Record{Key: k, Value: []byte("12345678")}, tiers.Cond{})
@@ -68,7 +68,7 @@ func ExampleDriver() {
 		fmt.Println(err)
 		return
 	}
-	defer t.Close(context.Background())
+	defer func() { _ = t.Close(context.Background()) }()
 	_, ok := tiers.As[tiers.System](t)
 	fmt.Println(tiers.Describe(t).Driver, ok)
 	// Output: memory true

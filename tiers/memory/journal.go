@@ -64,7 +64,7 @@ func (s *system) admit(rows []tiers.Row, conds []tiers.Cond, limit int64, now ti
 	for i := range rows {
 		r := &rows[i]
 		at := place{r.Tier, r.Key}
-		if err := r.Key.Check(); err != nil {
+		if err := r.Check(); err != nil {
 			errs.add(tiers.Fail("append", "memory", r.Key, err))
 			continue
 		}

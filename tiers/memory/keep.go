@@ -181,9 +181,9 @@ func (t *Tier) feed(e *entry) {
 	e.sh.RLock()
 	cost := e.resident()
 	e.sh.RUnlock()
-	switch {
-	case cost == e.fed:
-	case cost == 0:
+	switch cost {
+	case e.fed:
+	case 0:
 		p.drop(e)
 	default:
 		p.put(e, cost)

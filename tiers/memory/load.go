@@ -144,7 +144,7 @@ func (t *Tier) noticed(e *entry, spilled bool) {
 	if spilled && e.warm.Swap(true) {
 		t.wish(e)
 	}
-	if !spilled && rand.Uint32N(sampled) != 0 {
+	if !spilled && rand.Uint32N(sampled) != 0 { //nolint:gosec // a sample, not a secret
 		return
 	}
 	t.keeper.touching.RLock()

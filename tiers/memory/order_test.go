@@ -116,8 +116,8 @@ func TestEmptySpacesAreForgotten(t *testing.T) {
 			}
 		}
 	}
-	for s := range m.Spaces(t.Context()) {
-		t.Errorf("%v is a space without a record", s)
+	for s, err := range m.Spaces(t.Context()) {
+		t.Errorf("%v is a space without a record, %v", s, err)
 	}
 	if n := len(m.order.spaces); n != 0 {
 		t.Errorf("%d spaces are remembered", n)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -18,7 +19,7 @@ import (
 
 func named(name string) tiers.Key { return tiers.Key{Category: "session.context", Name: name} }
 
-func open(t testing.TB, c Config) *Tier {
+func open(t *testing.T, c Config) *Tier {
 	t.Helper()
 	if c.SpillDir == "" {
 		c.SpillDir = t.TempDir()
@@ -35,7 +36,7 @@ func open(t testing.TB, c Config) *Tier {
 	return m
 }
 
-func put(t testing.TB, m *Tier, name string, value []byte) tiers.Record {
+func put(t *testing.T, m *Tier, name string, value []byte) tiers.Record {
 	t.Helper()
 	r, err := m.Save(t.Context(), tiers.Record{Key: named(name), Value: value}, tiers.Cond{})
 	if err != nil {
@@ -44,7 +45,7 @@ func put(t testing.TB, m *Tier, name string, value []byte) tiers.Record {
 	return r
 }
 
-func holds(t testing.TB, m *Tier, name string, want []byte) {
+func holds(t *testing.T, m *Tier, name string, want []byte) {
 	t.Helper()
 	r, err := m.Load(t.Context(), named(name))
 	if err != nil || !bytes.Equal(r.Value, want) {
@@ -53,7 +54,7 @@ func holds(t testing.TB, m *Tier, name string, want []byte) {
 }
 
 // checkBooks compares the counters with what is there.
-func checkBooks(t testing.TB, m *Tier) {
+func checkBooks(t *testing.T, m *Tier) {
 	t.Helper()
 	var resident, names, count, size int64
 	for i := range m.shards {
@@ -86,12 +87,13 @@ func checkBooks(t testing.TB, m *Tier) {
 }
 
 // quiet waits until the keeper has nothing to do.
-func quiet(t testing.TB, m *Tier) {
+func quiet(t *testing.T, m *Tier) {
 	t.Helper()
-	idle := 0
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
-		if err := m.squeeze(t.Context()); err != nil { // returns at the end of a pass
-			t.Fatal(err)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for idle := 0; ; {
+		if err := m.squeeze(ctx); err != nil { // returns at the end of a pass
+			t.Fatalf("%v: %d bytes are used, %d should be", err, m.room.used.Load(), m.room.ready)
 		}
 		m.order.mu.Lock()
 		m.arrange()
@@ -104,7 +106,6 @@ func quiet(t testing.TB, m *Tier) {
 			return
 		}
 	}
-	t.Fatalf("%d bytes are used, %d should be", m.room.used.Load(), m.room.ready)
 }
 
 func TestNothingIsLostOrStaleUnderPressure(t *testing.T) {
@@ -129,9 +130,7 @@ func TestNothingIsLostOrStaleUnderPressure(t *testing.T) {
 			wg.Wait()
 			want := map[string][]byte{}
 			for _, mine := range all {
-				for name, v := range mine {
-					want[name] = v
-				}
+				maps.Copy(want, mine)
 			}
 			quiet(t, m)
 			for name, v := range want {
@@ -157,6 +156,7 @@ func TestNothingIsLostOrStaleUnderPressure(t *testing.T) {
 
 // hammer saves, deletes and loads keys that nobody else uses.
 func hammer(t *testing.T, m *Tier, g, keys, size int, want map[string][]byte) {
+	t.Helper()
 	r := rand.New(rand.NewPCG(uint64(g), 7))
 	for i := range 1500 {
 		name := fmt.Sprintf("%d/%d", g, r.IntN(keys))

@@ -329,7 +329,11 @@ func TestDriverFillsOptionsAndUsesTheDataDirectory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer tier.Close(t.Context())
+	defer func() {
+		if err := tier.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}()
 	if m := tier.(*Tier); m.opts.Budget != 1<<20 || m.opts.SpillDir != dir || m.name != "ram" {
 		t.Errorf("opened %q with %+v", m.name, m.opts)
 	}

@@ -85,7 +85,7 @@ func Open(ctx context.Context, c Config) (*Tier, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	o, err := c.Options.complete()
+	o, err := c.complete()
 	if err != nil {
 		return nil, err
 	}

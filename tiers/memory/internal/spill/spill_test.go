@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
+	"io"
 	"os"
 	"slices"
 	"syscall"
@@ -13,6 +14,13 @@ import (
 )
 
 func value(n int, fill byte) []byte { return bytes.Repeat([]byte{fill}, n) }
+
+// closed closes and reports.
+func closed(t interface{ Error(args ...any) }, c io.Closer) {
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+}
 
 // read reads an extent that nobody frees meanwhile.
 func read[O any](f *File[O], x Extent[O]) ([]byte, error) {
@@ -24,7 +32,7 @@ func read[O any](f *File[O], x Extent[O]) ([]byte, error) {
 func TestFileIsPrivateAndHasNoName(t *testing.T) {
 	dir := t.TempDir()
 	f := New[int](dir, 1<<20)
-	defer f.Close()
+	defer closed(t, f)
 	if _, err := f.Append([][]byte{value(10, 'a')}, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +61,7 @@ func TestNothingIsMadeBeforeTheFirstValue(t *testing.T) {
 
 func TestLimitIsKeptAndFreedRoomIsUsedAgain(t *testing.T) {
 	f := New[int](t.TempDir(), 64<<10)
-	defer f.Close()
+	defer closed(t, f)
 	var all []Extent[int]
 	for {
 		x, err := f.Append([][]byte{value(1000, 'a')}, []int{len(all)})
@@ -80,7 +88,7 @@ func TestLimitIsKeptAndFreedRoomIsUsedAgain(t *testing.T) {
 
 func TestLargeValuesSpanSlots(t *testing.T) {
 	f := New[int](t.TempDir(), 64<<10)
-	defer f.Close()
+	defer closed(t, f)
 	big := value(30<<10, 'x')
 	x, err := f.Append([][]byte{value(5, 'a'), big, value(5, 'b')}, []int{1, 2, 3})
 	if err != nil {
@@ -98,7 +106,7 @@ func TestLargeValuesSpanSlots(t *testing.T) {
 
 func TestPinnedBytesStay(t *testing.T) {
 	f := New[int](t.TempDir(), 8<<10)
-	defer f.Close()
+	defer closed(t, f)
 	x, err := f.Append([][]byte{value(4096, 'a')}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -120,7 +128,7 @@ func TestPinnedBytesStay(t *testing.T) {
 
 func TestFlippedByteIsDamage(t *testing.T) {
 	f := New[int](t.TempDir(), 1<<20)
-	defer f.Close()
+	defer closed(t, f)
 	x, err := f.Append([][]byte{value(100, 'a')}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -135,7 +143,7 @@ func TestFlippedByteIsDamage(t *testing.T) {
 
 func TestFullDiskLosesNothingAndWorkGoesOn(t *testing.T) {
 	f := New[int](t.TempDir(), 1<<20)
-	defer f.Close()
+	defer closed(t, f)
 	before, err := f.Append([][]byte{value(100, 'a')}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -147,7 +155,7 @@ func TestFullDiskLosesNothingAndWorkGoesOn(t *testing.T) {
 		}
 		t.Skip("no /dev/full here")
 	}
-	defer full.Close()
+	defer closed(t, full)
 	disk := f.file.Swap(full)
 	for range 3 {
 		if got, err := f.Append([][]byte{value(100, 'b'), value(100, 'c')}, nil); !errors.Is(err, syscall.ENOSPC) || len(got) != 0 {
@@ -199,7 +207,7 @@ func TestFileAgreesWithAMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const limit = 128 << 10
 		f := New[int](dir, limit)
-		defer f.Close()
+		defer closed(t, f)
 		type kept struct {
 			x    Extent[int]
 			want []byte
@@ -277,7 +285,7 @@ func TestFileAgreesWithAMap(t *testing.T) {
 
 func TestCompactionKeepsTheFileWithinTwiceOfWhatIsLive(t *testing.T) {
 	f := New[int](t.TempDir(), 64<<20)
-	defer f.Close()
+	defer closed(t, f)
 	model := map[int]Extent[int]{}
 	var ids []int
 	for round := range 200 {
