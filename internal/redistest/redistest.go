@@ -13,6 +13,7 @@ package redistest
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"net"
 	"os"
@@ -24,6 +25,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sagestore/sagestore/tiers"
 )
 
 // patience bounds every wait for a server; it is generous, because a busy
@@ -56,7 +59,7 @@ func Start(tb testing.TB, args ...string) *Server {
 		tb.Skipf("redis-server is not installed: %v", err)
 	}
 	// Not tb.TempDir: its path can be too long for a unix socket.
-	dir, err := os.MkdirTemp("", "redistest")
+	dir, err := os.MkdirTemp("", "redistest") //nolint:usetesting // see above
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -145,12 +148,16 @@ func (s *Server) Do(args ...string) string {
 // FreePort answers a loopback port that nobody listens on at the moment.
 func FreePort(tb testing.TB) int {
 	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := new(net.ListenConfig).Listen(tb.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		tb.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	defer func() { _ = l.Close() }()
+	addr, ok := l.Addr().(*net.TCPAddr)
+	if !ok {
+		tb.Fatalf("redistest: listening on %s", l.Addr())
+	}
+	return addr.Port
 }
 
 func (s *Server) start() error {
@@ -161,7 +168,7 @@ func (s *Server) start() error {
 	}, s.args...)
 	_ = os.Remove(s.Socket()) // of a killed predecessor
 	out := new(bytes.Buffer)
-	cmd := exec.Command(s.bin, args...)
+	cmd := exec.Command(s.bin, args...) //nolint:gosec,noctx // the test's own server; it ends by its cleanup
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = dieWithParent()
 	if err := cmd.Start(); err != nil {
@@ -169,7 +176,7 @@ func (s *Server) start() error {
 	}
 	ended := make(chan struct{})
 	go func() { _ = cmd.Wait(); close(ended) }()
-	deadline := time.Now().Add(patience)
+	deadline := tiers.SystemClock().Now().Add(patience)
 	for {
 		select {
 		case <-ended:
@@ -179,7 +186,7 @@ func (s *Server) start() error {
 		if reply, err := s.do("PING"); err == nil && ready(reply) {
 			break
 		}
-		if time.Now().After(deadline) {
+		if tiers.SystemClock().Now().After(deadline) {
 			_ = cmd.Process.Kill()
 			<-ended
 			return fmt.Errorf("redis-server does not answer after %s: %s", patience, out)
@@ -199,12 +206,13 @@ func ready(reply string) bool {
 }
 
 func (s *Server) do(args ...string) (string, error) {
-	c, err := net.DialTimeout("unix", s.Socket(), patience)
+	d := net.Dialer{Timeout: patience}
+	c, err := d.DialContext(context.Background(), "unix", s.Socket())
 	if err != nil {
 		return "", err
 	}
-	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(patience))
+	defer func() { _ = c.Close() }()
+	_ = c.SetDeadline(tiers.SystemClock().Now().Add(patience))
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "*%d\r\n", len(args))
 	for _, a := range args {
@@ -270,8 +278,8 @@ func (s *Server) wait() {
 
 func (s *Server) poll(what string, done func() bool) {
 	s.tb.Helper()
-	for deadline := time.Now().Add(patience); !done(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
+	for deadline := tiers.SystemClock().Now().Add(patience); !done(); time.Sleep(time.Millisecond) {
+		if tiers.SystemClock().Now().After(deadline) {
 			s.tb.Fatalf("redistest: the server did not %s within %s", what, patience)
 		}
 	}

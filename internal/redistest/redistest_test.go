@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sagestore/sagestore/internal/redistest"
+	"github.com/sagestore/sagestore/tiers"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -21,8 +22,8 @@ func ping(addr string, timeout time.Duration) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer c.Close()
-	if err := c.SetDeadline(time.Now().Add(timeout)); err != nil {
+	defer func() { _ = c.Close() }()
+	if err := c.SetDeadline(tiers.SystemClock().Now().Add(timeout)); err != nil {
 		return "", err
 	}
 	if _, err := fmt.Fprint(c, "PING\r\n"); err != nil {
@@ -88,9 +89,9 @@ func TestProxyLosesRepliesAndConnections(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
-	fmt.Fprint(c, "PING\r\n")
+	defer func() { _ = c.Close() }()
+	_ = c.SetDeadline(tiers.SystemClock().Now().Add(10 * time.Second))
+	_, _ = fmt.Fprint(c, "PING\r\n")
 	r := bufio.NewReader(c)
 	if _, err := r.ReadString('\n'); err != nil {
 		t.Fatal(err)

@@ -84,7 +84,7 @@ func (t *Tier) DeleteMany(ctx context.Context, ks []tiers.Key, cs []tiers.Cond) 
 
 // failAll leaves the errors of items as they are, and completes others.
 func (t *Tier) failAll(op string, err error) error {
-	if _, joined := err.(interface{ Unwrap() []error }); joined { //nolint:errorlint // only what itemErrors made
+	if _, joined := err.(interface{ Unwrap() []error }); joined {
 		return err
 	}
 	return t.fail(op, tiers.Key{}, err)
@@ -112,7 +112,7 @@ type layout struct {
 
 func (l *layout) add(s tiers.Space) uint32 {
 	if n := len(l.spaces); n > 0 && l.spaces[n-1] == s {
-		return uint32(n)
+		return count32(n)
 	}
 	if n, ok := l.number[s]; ok {
 		return n
@@ -121,7 +121,7 @@ func (l *layout) add(s tiers.Space) uint32 {
 		l.number = map[tiers.Space]uint32{l.spaces[0]: 1}
 	}
 	l.spaces = append(l.spaces, s)
-	n := uint32(len(l.spaces))
+	n := count32(len(l.spaces))
 	if l.number != nil {
 		l.number[s] = n
 	}
@@ -162,15 +162,15 @@ func (t *Tier) saveAll(ctx context.Context, rs []tiers.Record, cs []tiers.Cond) 
 	if err != nil {
 		return nil, err
 	}
-	updated := tiers.FromMicro(int64(binary.BigEndian.Uint64(c.text[1:])))
+	updated := tiers.FromMicro(int64At(c.text[1:]))
 	out := make([]tiers.Record, len(rs))
 	for i := range rs {
 		part := reply[savedLen*i+1:]
 		r := rs[i]
 		r.Version = tiers.Version(binary.BigEndian.Uint64(part))
-		r.Created = tiers.FromMicro(int64(binary.BigEndian.Uint64(part[8:])))
+		r.Created = tiers.FromMicro(int64At(part[8:]))
 		r.Updated = updated
-		r.Expires = tiers.FromMicro(int64(binary.BigEndian.Uint64(part[16:])))
+		r.Expires = tiers.FromMicro(int64At(part[16:]))
 		r.TTL = 0
 		out[i] = r
 	}
@@ -204,8 +204,8 @@ func (t *Tier) manyWrite(s *script, head []string, l *layout, n int, keyOf func(
 	keys := make([]string, 0, len(head)+m+n)
 	keys = append(keys, head...)
 	argv := make([]any, 0, 1+m+2*n)
-	counts := binary.BigEndian.AppendUint32(make([]byte, 0, 9), uint32(m))
-	counts = binary.BigEndian.AppendUint32(counts, uint32(n))
+	counts := binary.BigEndian.AppendUint32(make([]byte, 0, 9), count32(m))
+	counts = binary.BigEndian.AppendUint32(counts, count32(n))
 	indexed := byte(0)
 	if t.indexed {
 		indexed = 1
@@ -322,7 +322,7 @@ func (t *Tier) applyChunk(ctx context.Context, rs []tiers.Record, over []tiers.C
 		}
 		metas = append(metas, deleted)
 		metas = binary.BigEndian.AppendUint64(metas, uint64(rs[i].Version))
-		metas = binary.BigEndian.AppendUint64(metas, uint64(tiers.ToMicro(rs[i].Expires)))
+		metas = binary.BigEndian.AppendUint64(metas, bits(tiers.ToMicro(rs[i].Expires)))
 	}
 	keyOf := func(i int) tiers.Key { return rs[i].Key }
 	c, err := t.manyWrite(&t.scripts.apply, []string{t.names.mark, t.names.spaces}, &l, len(rs), keyOf, metas, values)
@@ -367,5 +367,5 @@ func micros(ttl time.Duration) int64 {
 }
 
 func packTTL(ttl time.Duration) []byte {
-	return binary.BigEndian.AppendUint64(nil, uint64(micros(ttl)))
+	return binary.BigEndian.AppendUint64(nil, bits(micros(ttl)))
 }

@@ -68,7 +68,7 @@ type stamp struct {
 // MarshalBinary is called by the client while it writes the command.
 func (s *stamp) MarshalBinary() ([]byte, error) {
 	s.written = true
-	binary.BigEndian.PutUint64(s.buf[:], uint64(s.time.at(s.deadline)))
+	binary.BigEndian.PutUint64(s.buf[:], bits(s.time.at(s.deadline)))
 	return s.buf[:], nil
 }
 

@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/sagestore/sagestore/tiers"
 )
 
 type certificates struct{ ca, cert, key string }
@@ -28,7 +30,7 @@ func makeCertificates(t *testing.T) certificates {
 		}
 		return path
 	}
-	now := time.Now()
+	now := tiers.SystemClock().Now()
 	ca := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,

@@ -130,9 +130,9 @@ func (t *Tier) explain(ctx context.Context) error {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, t.network, t.addr)
 	if err != nil {
-		return nil //nolint:nilerr // it can't be reached, which is known already
+		return nil // it can't be reached, which is known already
 	}
-	defer c.Close()
+	defer func() { _ = c.Close() }()
 	if deadline, ok := ctx.Deadline(); ok {
 		_ = c.SetDeadline(deadline)
 	}

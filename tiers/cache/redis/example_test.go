@@ -12,13 +12,13 @@ import (
 )
 
 // It needs a server, so it is compiled and not run.
-func ExampleOpen() {
+func ExampleOpen() { //nolint:testableexamples // see above
 	ctx := context.Background()
 	t, err := redis.Open(ctx, redis.Config{Options: redis.Options{URL: "redis://127.0.0.1:6379"}})
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer t.Close(ctx)
+	defer func() { _ = t.Close(ctx) }()
 
 	k := tiers.Key{Category: "session.history", Name: "s-1"}
 	saved, err := t.Save(ctx, tiers.Record{Key: k, Value: []byte(`{"n":1}`), Codec: "json", Schema: 1, TTL: 24 * time.Hour}, tiers.Cond{})

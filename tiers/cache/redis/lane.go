@@ -2,7 +2,6 @@ package redis
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"sync"
 	"time"
@@ -222,7 +221,7 @@ func (t *Tier) settleScript(c *call, began, ended time.Duration) (again bool) {
 		c.finish(fmt.Errorf("%w: redis answered %d bytes to a script", tiers.ErrCorrupt, len(c.text)))
 		return false
 	}
-	t.time.sample(int64(binary.BigEndian.Uint64(c.text[1:])), began, ended)
+	t.time.sample(int64At(c.text[1:]), began, ended)
 	if c.text[0] != 'l' {
 		c.finish(nil)
 		return false
@@ -261,7 +260,7 @@ func (l *lane) resubmit(cs []*call) {
 func (t *Tier) flyAlone(ctx context.Context, l *lane, s *slot, c *call) error {
 	disarm := s.arm(ctx)
 	for {
-		again := l.fly(s, []*call{c})
+		again := l.fly(s, []*call{c}) //nolint:contextcheck // the slot is armed with it
 		if len(again) == 0 || s.interrupted() || t.health.away() != nil {
 			if len(again) > 0 { // it changed nothing
 				c.err = c.late("it was not answered in time and changed nothing")

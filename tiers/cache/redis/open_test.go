@@ -102,7 +102,7 @@ func TestWaysToConnect(t *testing.T) {
 			c.options.Timeout = 5 * time.Second
 			tier, err := redis.Open(t.Context(), redis.Config{Options: c.options})
 			if err == nil {
-				defer tier.Close(context.Background())
+				defer func() { _ = tier.Close(context.Background()) }()
 				if strings.Contains(tier.Describe().Place, "p$a") {
 					t.Errorf("the place shows the password: %s", tier.Describe().Place)
 				}

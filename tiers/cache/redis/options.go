@@ -131,7 +131,7 @@ func (c *Config) check() error {
 }
 
 // errURL replaces what the URL's parser says, which would show passwords.
-var errURL = errors.New("redis: the url is not redis://[user:password@]host[:port][/db], rediss:// or unix:///path; " + //nolint:gochecknoglobals // a sentinel
+var errURL = errors.New("redis: the url is not redis://[user:password@]host[:port][/db], rediss:// or unix:///path; " +
 	"characters such as # / : @ in a password have to be percent-encoded, or given with the password option")
 
 // client translates the settings for the driver below.

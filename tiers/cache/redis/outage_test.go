@@ -19,8 +19,8 @@ const soon = time.Second
 
 func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(15 * time.Second); !done(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
+	for deadline := tiers.SystemClock().Now().Add(15 * time.Second); !done(); time.Sleep(2 * time.Millisecond) {
+		if tiers.SystemClock().Now().After(deadline) {
 			t.Fatalf("it never was %s", what)
 		}
 	}
@@ -51,7 +51,7 @@ func TestFrozenServerHoldsNobodyBeyondTheDeadline(t *testing.T) {
 		wg.Go(func() {
 			for i := range 8 {
 				ctx, cancel := context.WithTimeout(t.Context(), within)
-				began := time.Now()
+				began := tiers.SystemClock().Now()
 				var err error
 				if (caller+i)%2 == 0 {
 					_, err = tier.Load(ctx, key("round trip"))
@@ -70,7 +70,7 @@ func TestFrozenServerHoldsNobodyBeyondTheDeadline(t *testing.T) {
 	}
 	wg.Wait()
 	until(t, "known as away", func() bool { _, _ = load(t, tier, "k", within); return tier.Away() != nil })
-	began := time.Now()
+	began := tiers.SystemClock().Now()
 	if _, err := tier.Load(t.Context(), key("k")); !errors.Is(err, tiers.ErrUnavailable) {
 		t.Errorf("load answers %v", err)
 	}
@@ -200,7 +200,7 @@ func TestCancelledCallersLeaveAtOnce(t *testing.T) {
 	roundTrip(t, tier)
 	srv.Freeze()
 	defer srv.Thaw()
-	began := time.Now()
+	began := tiers.SystemClock().Now()
 	var wg sync.WaitGroup
 	for i := range 20 {
 		wg.Go(func() {
@@ -243,7 +243,7 @@ func TestServerThatDiesComesBack(t *testing.T) {
 	healed := make(chan error, 1)
 	go func() { healed <- tier.Ready(timeout(t, 20*time.Second)) }()
 	srv.Restart()
-	began := time.Now()
+	began := tiers.SystemClock().Now()
 	if err := <-healed; err != nil {
 		t.Fatal(err)
 	}
@@ -279,6 +279,7 @@ func TestServerThatForgotTheScriptsGetsThemAgain(t *testing.T) {
 }
 
 func mustSaveIn(t *testing.T, tier tiers.Tier, r tiers.Record) {
+	t.Helper()
 	if _, err := tier.Save(t.Context(), r, tiers.Cond{}); err != nil {
 		t.Errorf("save: %v", err)
 	}
@@ -341,7 +342,7 @@ func TestCloseWhileTheServerIsSilent(t *testing.T) {
 	waiting := make(chan error, 1)
 	go func() { _, err := tier.Load(context.Background(), key("k")); waiting <- err }()
 	time.Sleep(20 * time.Millisecond) // so that most runs have a call on its way
-	began := time.Now()
+	began := tiers.SystemClock().Now()
 	if err := tier.Close(context.Background()); err != nil {
 		t.Error(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"slices"
 
 	"github.com/sagestore/sagestore/tiers"
 )
@@ -35,14 +36,14 @@ func encode(r *tiers.Record) (value []byte, err error) {
 	b := make([]byte, headLen, headLen+bodyLen+len(r.Codec)+len(r.Value))
 	b = append(b, byte(r.Flags))
 	b = binary.BigEndian.AppendUint32(b, r.Schema)
-	b = append(b, byte(len(r.Codec)))
+	b = append(b, byte(len(r.Codec))) //nolint:gosec // at most 255
 	b = append(b, r.Codec...)
 	b = append(b, r.Value...)
 	copy(b, magic)
 	binary.BigEndian.PutUint64(b[atVersion:], uint64(r.Version))
-	binary.BigEndian.PutUint64(b[atCreated:], uint64(tiers.ToMicro(r.Created)))
-	binary.BigEndian.PutUint64(b[atUpdated:], uint64(tiers.ToMicro(r.Updated)))
-	binary.BigEndian.PutUint64(b[atExpires:], uint64(tiers.ToMicro(r.Expires)))
+	binary.BigEndian.PutUint64(b[atCreated:], bits(tiers.ToMicro(r.Created)))
+	binary.BigEndian.PutUint64(b[atUpdated:], bits(tiers.ToMicro(r.Updated)))
+	binary.BigEndian.PutUint64(b[atExpires:], bits(tiers.ToMicro(r.Expires)))
 	binary.BigEndian.PutUint32(b[atSum:], sumOf(r.Key, b[headLen:]))
 	binary.BigEndian.PutUint32(b[atCheck:], checkOf(b))
 	return b, nil
@@ -59,9 +60,9 @@ func decodeHead(k tiers.Key, b []byte) (r tiers.Record, body []byte, err error) 
 	}
 	r.Key = k
 	r.Version = tiers.Version(binary.BigEndian.Uint64(b[atVersion:]))
-	r.Created = tiers.FromMicro(int64(binary.BigEndian.Uint64(b[atCreated:])))
-	r.Updated = tiers.FromMicro(int64(binary.BigEndian.Uint64(b[atUpdated:])))
-	r.Expires = tiers.FromMicro(int64(binary.BigEndian.Uint64(b[atExpires:])))
+	r.Created = tiers.FromMicro(int64At(b[atCreated:]))
+	r.Updated = tiers.FromMicro(int64At(b[atUpdated:]))
+	r.Expires = tiers.FromMicro(int64At(b[atExpires:]))
 	body = b[headLen:]
 	r.Flags = tiers.Flags(body[0])
 	r.Schema = binary.BigEndian.Uint32(body[1:])
@@ -82,7 +83,7 @@ func decode(k tiers.Key, b []byte) (tiers.Record, error) {
 		return tiers.Record{}, fmt.Errorf("%w: its checksum is wrong", tiers.ErrCorrupt)
 	}
 	value := body[bodyLen+len(r.Codec):]
-	r.Value = value[:len(value):len(value)]
+	r.Value = slices.Clip(value)
 	return r, nil
 }
 
@@ -123,3 +124,11 @@ func checkOf(head []byte) uint32 {
 	}
 	return sum
 }
+
+// bits and int64At write and read signed numbers, two's complement.
+func bits(n int64) uint64 { return uint64(n) } //nolint:gosec // see above
+
+func int64At(b []byte) int64 { return int64(binary.BigEndian.Uint64(b)) } //nolint:gosec // see above
+
+// count32 is for counts that maxBatch bounds.
+func count32(n int) uint32 { return uint32(n) } //nolint:gosec // see above

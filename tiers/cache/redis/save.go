@@ -77,8 +77,8 @@ func (t *Tier) arguments(c *call) []any {
 	}
 	const metaLen = 4 + 9 + 8 + 4 + 8
 	b := make([]byte, 0, 10+n*metaLen)
-	b = binary.BigEndian.AppendUint32(b, uint32(m))
-	b = binary.BigEndian.AppendUint32(b, uint32(n))
+	b = binary.BigEndian.AppendUint32(b, count32(m))
+	b = binary.BigEndian.AppendUint32(b, count32(n))
 	b = append(b, indexed, apart)
 	args = append(args, &c.stamp, b)
 	for _, s := range l.spaces {
@@ -88,14 +88,14 @@ func (t *Tier) arguments(c *call) []any {
 	for _, p := range parts {
 		latest := uint64(noLimit)
 		if apart == 1 {
-			latest = uint64(t.time.at(p.stamp.deadline))
+			latest = bits(t.time.at(p.stamp.deadline))
 		}
 		for i := range p.items {
 			it := &p.items[i]
 			begin := len(b)
 			b = binary.BigEndian.AppendUint32(b, numbers[at])
 			b = appendCond(b, it.cond)
-			b = binary.BigEndian.AppendUint64(b, uint64(it.ttl))
+			b = binary.BigEndian.AppendUint64(b, bits(it.ttl))
 			b = append(b, it.value[atSum:atCheck]...)
 			b = binary.BigEndian.AppendUint64(b, latest)
 			args = append(args, b[begin:], it.value)

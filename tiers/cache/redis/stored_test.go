@@ -63,7 +63,7 @@ func TestWhatIsStoredForATTL(t *testing.T) {
 					}
 				case "apply":
 					r.Version = 5
-					r.Expires = tiers.Deadline(time.Now(), c.ttl)
+					r.Expires = tiers.Deadline(tiers.SystemClock().Now(), c.ttl)
 					if err := tier.Apply(t.Context(), []tiers.Record{r}, nil); err != nil {
 						t.Fatal(err)
 					}
@@ -187,8 +187,8 @@ func TestPrefixesAndEpochsSeeNothingOfEachOther(t *testing.T) {
 		}
 	}
 	for i, s := range stores {
-		for range s.Spaces(t.Context()) {
-			t.Errorf("store %d, cleared, has spaces", i)
+		for space, err := range s.Spaces(t.Context()) {
+			t.Errorf("store %d, cleared, has %v, %v", i, space, err)
 		}
 	}
 }

@@ -100,8 +100,8 @@ func (t *Tier) Count(ctx context.Context, s tiers.Space) (entries, bytes int64, 
 		if len(c.text) < 25 {
 			return 0, 0, t.fail("count", about, tiers.ErrCorrupt)
 		}
-		entries += int64(binary.BigEndian.Uint64(c.text[9:]))
-		bytes += int64(binary.BigEndian.Uint64(c.text[17:]))
+		entries += int64At(c.text[9:])
+		bytes += int64At(c.text[17:])
 		if len(c.text) == 25 {
 			return entries, bytes, nil
 		}
@@ -165,8 +165,8 @@ func (t *Tier) sampleBytes(ctx context.Context, spaces []tiers.Space) (int64, er
 			return 0, err
 		}
 		if len(c.text) >= 25 {
-			n += int64(binary.BigEndian.Uint64(c.text[9:]))
-			bytes += int64(binary.BigEndian.Uint64(c.text[17:]))
+			n += int64At(c.text[9:])
+			bytes += int64At(c.text[17:])
 		}
 	}
 	return bytes / max(n, 1), nil

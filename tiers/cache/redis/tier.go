@@ -70,7 +70,7 @@ var (
 // errors. The caller closes the tier.
 func Open(ctx context.Context, c Config) (*Tier, error) {
 	c = withDefaults(c)
-	t, err := newTier(c)
+	t, err := newTier(c) //nolint:contextcheck // what it starts ends with Close
 	if err != nil {
 		return nil, tiers.Fail("open", c.Name, tiers.Key{}, err)
 	}
