@@ -16,7 +16,7 @@ func (a *app) confirm(what string, yes bool) error {
 		return nil
 	}
 	f, ok := a.in.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) { //nolint:gosec // descriptors are small
+	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return usagef("add --yes, or look first with --dry-run", "this would %s, and there is no terminal to ask at", what)
 	}
 	_, _ = fmt.Fprintf(a.err, "%s? [y/N] ", what)

@@ -106,8 +106,7 @@ func itemJSON(item manager.Item) (json.RawMessage, error) {
 		return nil, err
 	}
 	v, err := asJSON(stored, item.Decode)
-	var usage *usageError
-	if errors.As(err, &usage) {
+	if _, ok := errors.AsType[*usageError](err); ok {
 		return json.RawMessage("null"), nil
 	}
 	return v, err

@@ -37,7 +37,7 @@ type app struct {
 
 // run carries out the arguments and answers the exit code.
 func (a *app) run(ctx context.Context, args []string) int {
-	root := a.root()
+	root := a.root() //nolint:contextcheck // each command takes the context that Execute gives it
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	a.report(err)
@@ -88,8 +88,7 @@ func wantArgs(c *cobra.Command) {
 	if check := c.Args; check != nil {
 		c.Args = func(c *cobra.Command, args []string) error {
 			if err := check(c, args); err != nil {
-				var usage *usageError
-				if errors.As(err, &usage) {
+				if _, ok := errors.AsType[*usageError](err); ok {
 					return err
 				}
 				return usagef("usage: "+c.UseLine(), "%w", err)

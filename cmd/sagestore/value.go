@@ -23,7 +23,7 @@ const maxInput = 1 << 30
 // or standard input for "-" and for none.
 func (a *app) input(args []string) ([]byte, error) {
 	if len(args) == 0 {
-		if f, ok := a.in.(*os.File); ok && term.IsTerminal(int(f.Fd())) { //nolint:gosec // descriptors are small
+		if f, ok := a.in.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 			return nil, usagef("give it as an argument, as @FILE, or pipe it in", "there is no VALUE")
 		}
 		args = []string{"-"}
