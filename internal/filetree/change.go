@@ -70,12 +70,13 @@ func (t *Tree) look(k tiers.Key, whole bool) (found Found, err error) {
 // change is one change of a key that holds its lock: the directory is open, and
 // found is what is there.
 type change struct {
-	dir   *Dir
-	stem  string
-	found Found
-	live  tiers.Version // 0 when what was found has expired, or nothing was
-	now   time.Time
-	err   error // why what was found can't be read
+	dir    *Dir
+	stem   string
+	stripe int
+	found  Found
+	live   tiers.Version // 0 when what was found has expired, or nothing was
+	now    time.Time
+	err    error // why what was found can't be read
 }
 
 // with looks at a key under its lock and lets fn change it. What fn did is made
@@ -108,6 +109,11 @@ func (t *Tree) once(ctx context.Context, k tiers.Key, make bool, fn func(c *chan
 		return err
 	}
 	defer func() { err = errors.Join(err, d.close()) }()
+	return t.settle(ctx, d, changed, err)
+}
+
+// settle makes what was changed durable, and says when that is not certain.
+func (t *Tree) settle(ctx context.Context, d *Dir, changed bool, err error) error {
 	if !changed {
 		return err
 	}
@@ -139,49 +145,28 @@ func (t *Tree) locked(ctx context.Context, stripe int, p place, make bool, fn fu
 	if err != nil && (make || !isAbsent(err)) {
 		return false, nil, err
 	}
-	c := &change{dir: d, stem: p.stem, now: t.clock.Now()}
+	c := &change{dir: d, stem: p.stem, stripe: stripe, now: t.clock.Now()}
 	if d != nil {
 		d.stripe = stripe
-		c.found, c.err = t.form.Find(d, p.stem, false)
-		if c.err != nil && len(c.found.Files) == 0 {
-			return false, d, c.err
-		}
-		if len(c.found.Files) > 0 && c.found.Record.Live(c.now) {
-			c.live = c.found.Record.Version
+		if err := t.find(c); err != nil {
+			return false, d, err
 		}
 	}
 	changed, err = fn(c)
 	return changed, d, err
 }
 
-// Save stores the record if the condition holds.
-func (t *Tree) Save(ctx context.Context, r tiers.Record, cond tiers.Cond) (tiers.Record, error) {
-	r.Deleted, r.Expires = false, time.Time{}
-	var saved tiers.Record
-	err := t.with(ctx, r.Key, r.TTL >= 0, func(c *change) (bool, error) {
-		if err := cond.Holds(c.live); err != nil {
-			return false, err
-		}
-		if c.live != 0 {
-			if err := t.form.Guard(c.dir, c.found, c.err); err != nil {
-				return false, err
-			}
-		}
-		version, err := t.mark.next(ctx, c.found.Record.Version)
-		if err != nil {
-			return false, err
-		}
-		saved = stamp(r, c, version)
-		if r.TTL < 0 {
-			return t.remove(ctx, c)
-		}
-		saved.Expires = tiers.Deadline(c.now, r.TTL)
-		return t.form.Put(ctx, c.dir, c.stem, c.found, saved)
-	})
-	if err != nil {
-		return tiers.Record{}, t.fail("save", r.Key, err)
+// find looks at what is there before a change.
+func (t *Tree) find(c *change) error {
+	c.found, c.err = t.form.Find(c.dir, c.stem, false)
+	if c.err != nil && len(c.found.Files) == 0 {
+		return c.err
 	}
-	return saved, nil
+	c.live = 0
+	if len(c.found.Files) > 0 && c.found.Record.Live(c.now) {
+		c.live = c.found.Record.Version
+	}
+	return nil
 }
 
 // drift is how far a version may be from the clock and still stand for the time
@@ -224,6 +209,9 @@ func (t *Tree) remove(ctx context.Context, c *change) (changed bool, err error) 
 		return false, nil
 	}
 	if err := t.mark.raiseFound(ctx, c.found.Record.Version); err != nil {
+		return false, err
+	}
+	if err := t.stripes.setRemoved(c.stripe, c.found.Record.Version); err != nil {
 		return false, err
 	}
 	gone, err := t.form.Remove(ctx, c.dir, c.stem, c.found)
@@ -305,7 +293,12 @@ func (t *Tree) apply(ctx context.Context, r tiers.Record, over tiers.Cond) error
 			}
 		}
 		r.Created, r.Updated, r.Expires = tiers.Micro(r.Created), tiers.Micro(r.Updated), tiers.Micro(r.Expires)
-		return t.form.Put(ctx, c.dir, c.stem, c.found, r)
+		prepared, err := t.form.Prepare(c.dir, c.stem, c.found, r)
+		if err != nil {
+			return false, err
+		}
+		defer prepared.Discard()
+		return prepared.Place(ctx, c.found)
 	})
 }
 

@@ -47,7 +47,7 @@ func (t *Tree) findWritable() tiers.Finding {
 		f.Message, f.Hint = err.Error(), reopen
 		return f
 	}
-	name := fmt.Sprintf(".probe-%d-%d", t.pid, t.temps.Add(1))
+	name := fmt.Sprintf(".probe-%x-%d", t.id, t.temps.Add(1))
 	err := t.root.WriteFile(name, nil, 0o600)
 	if err == nil {
 		err = t.root.Remove(name)

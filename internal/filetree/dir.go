@@ -153,7 +153,7 @@ func (d *Dir) Stage(content []byte, mtime time.Time) (*Staged, error) {
 }
 
 func (d *Dir) tempName() string {
-	return fmt.Sprintf("%s%02d-%d-%d", tempPrefix, d.stripe, d.tree.pid, d.tree.temps.Add(1))
+	return fmt.Sprintf("%s%02d-%x-%d", tempPrefix, d.stripe, d.tree.id, d.tree.temps.Add(1))
 }
 
 // checkTimes finds out, once, whether the file system keeps microseconds.

@@ -3,6 +3,7 @@ package filetree
 import (
 	"context"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/sagestore/sagestore/tiers"
@@ -10,7 +11,7 @@ import (
 
 // Form is how a tree keeps one record: in which files, with what in them. Its
 // methods are called with the stem of those files: the escaped end of the key.
-// Those that change anything are called with the key's lock held.
+// Those that change what can be seen are called with the key's lock held.
 type Form interface {
 	// Attach tells the form the tree's directory, once, before all else.
 	Attach(root *os.Root)
@@ -25,9 +26,9 @@ type Form interface {
 	// Guard answers an error when a save must not replace what was found. err is
 	// what Find said about it.
 	Guard(d *Dir, found Found, err error) error
-	// Put stores r over what was found. placed tells whether r can be seen,
-	// whatever the error.
-	Put(ctx context.Context, d *Dir, stem string, found Found, r tiers.Record) (placed bool, err error)
+	// Prepare makes everything ready to store r over what was found, and
+	// changes nothing that anybody could see. It needs no lock.
+	Prepare(d *Dir, stem string, found Found, r tiers.Record) (Prepared, error)
 	// Expire stores only when the record ends: found.Record.Expires.
 	Expire(ctx context.Context, d *Dir, stem string, found Found) error
 	// Remove removes everything of the record. gone tells whether its value is
@@ -38,6 +39,15 @@ type Form interface {
 	Survey(d *Dir, names []string, now time.Time, sizes bool, visit func(Sight)) error
 }
 
+// Prepared is a record that only has to get its name.
+type Prepared interface {
+	// Place stores the record over what was found. placed tells whether it can
+	// be seen, whatever the error. It is called with the key's lock held.
+	Place(ctx context.Context, found Found) (placed bool, err error)
+	// Discard gives it up, unless it has been placed.
+	Discard()
+}
+
 // Found is a record as it was found, and in which files; none means that it is
 // not there.
 type Found struct {
@@ -46,13 +56,20 @@ type Found struct {
 	Meta   any          // what the form wants to remember
 }
 
+// same tells whether nothing has changed between two looks.
+func (f Found) same(other Found) bool {
+	a, b := &f.Record, &other.Record
+	return a.Version == b.Version && a.Created.Equal(b.Created) && a.Updated.Equal(b.Updated) && a.Expires.Equal(b.Expires) &&
+		a.Schema == b.Schema && slices.EqualFunc(f.Files, other.Files, func(x, y File) bool { return x.Name == y.Name && x.same(y.Ident) })
+}
+
 // Sight is what can be told of a record without reading its value.
 type Sight struct {
 	Stem    string
 	Size    int64 // of the value
 	Absent  bool  // there is no value: what is there is left over
 	Expired bool
-	Litter  bool // something of it is left over, which Remove or Put did not finish
+	Litter  bool // something of it is left over, which Remove or Place did not finish
 }
 
 // Sweeping is implemented by a form that leaves litter; Tidy removes it. It is

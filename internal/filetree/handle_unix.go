@@ -119,10 +119,10 @@ type temp struct{ fd int }
 
 // create makes a file of that content and modification time; the name must be
 // free. A file that could not be written is removed again.
-func (h *handle) create(name string, content []byte, mtime time.Time) (t *temp, err error) {
-	t = &temp{}
+func (h *handle) create(name string, content []byte, mtime time.Time) (_ *temp, err error) {
+	fd := -1
 	err = retry(func() (err error) {
-		t.fd, err = unix.Openat(h.fd, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+		fd, err = unix.Openat(h.fd, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 		return err
 	})
 	if err != nil {
@@ -130,12 +130,12 @@ func (h *handle) create(name string, content []byte, mtime time.Time) (t *temp, 
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, t.close(), h.remove(name))
+			err = errors.Join(err, unix.Close(fd), h.remove(name))
 		}
 	}()
 	for len(content) > 0 {
 		n := 0
-		if err := retry(func() (err error) { n, err = unix.Write(t.fd, content); return err }); err != nil {
+		if err := retry(func() (err error) { n, err = unix.Write(fd, content); return err }); err != nil {
 			return nil, failed("write", name, err)
 		}
 		content = content[n:]
@@ -148,7 +148,7 @@ func (h *handle) create(name string, content []byte, mtime time.Time) (t *temp, 
 	if err != nil {
 		return nil, failed("set the time of", name, err)
 	}
-	return t, nil
+	return &temp{fd: fd}, nil
 }
 
 func (t *temp) sync() error {

@@ -2,6 +2,7 @@ package filetree
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -14,38 +15,49 @@ import (
 
 const (
 	markFile = ".mark"
-	markSize = 20 + 1 + 20 + 1 + 36 + 1
 	// markStep is how far ahead, in microseconds, the mark is made durable: one
 	// fsync for all saves of that time. After a power cut versions go on from
 	// there, unless the clock is beyond it already.
 	markStep = 10_000_000
-	// farAhead is how far ahead of the clock, in microseconds, a version may be
-	// and still lift the mark. Beyond that it comes from a file that somebody
-	// gave a wrong time, which must not carry the whole tree along.
+	// farAhead is how far ahead of the clock, in microseconds, a file's version
+	// may be and still lift the mark. Beyond that somebody gave the file a wrong
+	// time, which must not carry the whole tree along.
 	farAhead = 24 * 3600 * 1_000_000
+)
+
+// The file's bytes: magic, the highest version issued, the ceiling below which
+// versions are durably reserved, and the run of the machine in which it was
+// written. Numbers are big-endian.
+const (
+	markMagic   = "SGM1"
+	issuedAt    = 8
+	ceilingAt   = 16
+	bootAt      = 24
+	markSize    = bootAt + 40
+	longestBoot = markSize - bootAt
 )
 
 // mark issues versions. The highest one that any process has issued is kept in
 // a file of the tree, which all processes of the host read and write under its
-// lock: what one wrote the next one reads, from the page cache, without an
-// fsync. A ceiling beside it is made durable ahead of time. A mark that was
-// written before the last start of the machine counts as its ceiling.
+// lock: what one wrote the next one reads, without an fsync. A ceiling beside it
+// is made durable ahead of time. A mark that was written before the last start
+// of the machine counts as its ceiling.
 type mark struct {
-	root    *os.Root
-	clock   tiers.Clock
-	durable bool
-	boot    string // tells one run of the machine from the next; empty: unknown
+	root   *os.Root
+	clock  tiers.Clock
+	synced func(error) error // what to make of an fsync's answer; nil: nothing is synced
+	boot   string            // tells one run of the machine from the next; empty: unknown
 
-	mu    sync.Mutex
-	file  *os.File
-	known bool          // whether this process has read the file before
-	last  tiers.Version // what the file held when this process saw it last
+	mu     sync.Mutex
+	file   *os.File
+	shared []byte        // the file in memory, where the system can
+	last   tiers.Version // the highest that this process has seen issued
 }
 
 // next answers a version above after, above all issued ones, and not below the
 // clock.
 func (m *mark) next(ctx context.Context, after tiers.Version) (tiers.Version, error) {
-	now := tiers.Version(max(m.clock.Now().UnixMicro(), 1))
+	now := m.now()
 	var v tiers.Version
 	err := m.update(ctx, func(issued tiers.Version) tiers.Version {
 		v = max(now, issued+1)
@@ -61,6 +73,8 @@ func (m *mark) next(ctx context.Context, after tiers.Version) (tiers.Version, er
 	return v, err
 }
 
+func (m *mark) now() tiers.Version { return tiers.Version(max(m.clock.Now().UnixMicro(), 1)) }
+
 // raise makes later versions higher than v.
 func (m *mark) raise(ctx context.Context, v tiers.Version) error {
 	m.mu.Lock()
@@ -73,9 +87,9 @@ func (m *mark) raise(ctx context.Context, v tiers.Version) error {
 }
 
 // raiseFound does the same for the version of a file that is about to go, which
-// may be far off when somebody set its time.
+// is above the mark only when somebody else wrote it.
 func (m *mark) raiseFound(ctx context.Context, v tiers.Version) error {
-	if v > tiers.Version(max(m.clock.Now().UnixMicro(), 0))+farAhead {
+	if v > m.now()+farAhead {
 		return nil
 	}
 	return m.raise(ctx, v)
@@ -85,60 +99,108 @@ func (m *mark) raiseFound(ctx context.Context, v tiers.Version) error {
 func (m *mark) update(ctx context.Context, change func(issued tiers.Version) tiers.Version) (err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.file == nil {
-		if m.file, err = m.root.OpenFile(markFile, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
-			return err
-		}
+	if err := m.open(ctx); err != nil {
+		return err
 	}
 	if err := await(ctx, m.file); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, unlock(m.file)) }()
-	issued, ceiling, err := m.read()
+	b, err := m.load()
 	if err != nil {
 		return err
 	}
-	now := change(issued)
+	be := binary.BigEndian
+	before, ceiling := tiers.Version(be.Uint64(b[issuedAt:])), tiers.Version(be.Uint64(b[ceilingAt:]))
+	now := change(before)
 	m.last = now
-	if now == issued && now <= ceiling {
+	if now == before {
 		return nil
 	}
+	be.PutUint64(b[issuedAt:], uint64(now))
 	raised := now > ceiling
 	if raised {
-		ceiling = now + markStep
+		be.PutUint64(b[ceilingAt:], uint64(now+markStep))
 	}
-	line := fmt.Sprintf("%020d %020d %-36s\n", now, ceiling, m.boot)
-	if _, err := m.file.WriteAt([]byte(line), 0); err != nil {
+	if err := m.store(b); err != nil {
 		return err
 	}
-	if raised && m.durable {
-		return m.file.Sync()
+	if raised && m.synced != nil {
+		return m.synced(m.file.Sync())
 	}
 	return nil
 }
 
-// read answers what the file says. One that says nothing sensible stands for a
-// step ahead of the clock.
-func (m *mark) read() (issued, ceiling tiers.Version, err error) {
-	var buf [markSize]byte
-	n, err := m.file.ReadAt(buf[:], 0)
+// open opens the file, and settles what it says before it is used.
+func (m *mark) open(ctx context.Context) (err error) {
+	if m.file != nil {
+		return nil
+	}
+	f, err := m.root.OpenFile(markFile, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := await(ctx, f); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	m.file = f
+	err = errors.Join(m.settle(), unlock(f))
+	if err == nil {
+		m.shared, err = mapShared(f, markSize)
+	}
+	if err != nil {
+		m.file = nil
+		return errors.Join(err, f.Close())
+	}
+	return nil
+}
+
+// settle writes the file anew when it says nothing sensible, which stands for a
+// step ahead of the clock, and when it is from an earlier run of the machine.
+func (m *mark) settle() error {
+	b := make([]byte, markSize)
+	n, err := m.file.ReadAt(b, 0)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return 0, 0, err
+		return err
 	}
-	if n == 0 {
-		return 0, 0, nil
+	be := binary.BigEndian
+	boot := m.boot[:min(len(m.boot), longestBoot)]
+	switch {
+	case n == markSize && string(b[:len(markMagic)]) == markMagic:
+		if was := strings.TrimRight(string(b[bootAt:]), "\x00"); was == boot && boot != "" {
+			return nil
+		}
+		be.PutUint64(b[issuedAt:], max(be.Uint64(b[issuedAt:]), be.Uint64(b[ceilingAt:])))
+	case n > 0:
+		clear(b)
+		be.PutUint64(b[issuedAt:], uint64(m.now()+markStep))
 	}
-	var boot string
-	text := strings.TrimRight(string(buf[:n]), "\n ")
-	if got, _ := fmt.Sscanf(text, "%d %d %s", &issued, &ceiling, &boot); got < 2 {
-		ahead := tiers.Version(max(m.clock.Now().UnixMicro(), 0)) + markStep
-		return ahead, ahead, nil
+	copy(b, markMagic)
+	clear(b[bootAt:])
+	copy(b[bootAt:], boot)
+	_, err = m.file.WriteAt(b, 0)
+	return err
+}
+
+// load answers the file's bytes: those in memory, which may be changed in place,
+// or a copy.
+func (m *mark) load() ([]byte, error) {
+	if m.shared != nil {
+		return m.shared, nil
 	}
-	if boot != m.boot || m.boot == "" && !m.known {
-		issued = max(issued, ceiling)
+	b := make([]byte, markSize)
+	if _, err := m.file.ReadAt(b, 0); err != nil {
+		return nil, fmt.Errorf("%s: %w", markFile, err)
 	}
-	m.known = true
-	return issued, ceiling, nil
+	return b, nil
+}
+
+func (m *mark) store(b []byte) error {
+	if m.shared != nil {
+		return nil
+	}
+	_, err := m.file.WriteAt(b, 0)
+	return err
 }
 
 func (m *mark) close() error {
@@ -147,7 +209,7 @@ func (m *mark) close() error {
 	if m.file == nil {
 		return nil
 	}
-	return m.file.Close()
+	return errors.Join(unmapShared(m.shared), m.file.Close())
 }
 
 // bootID answers what tells this run of the machine from others, where the

@@ -2,9 +2,11 @@ package filetree
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"io"
 	"io/fs"
 	"os"
 	"time"
@@ -62,26 +64,79 @@ func (s *stripes) acquire(ctx context.Context, i int) (release func(), err error
 		<-sl.sem
 		return nil, err
 	}
+	return s.release(sl), nil
+}
+
+// try takes lock i if nobody has it.
+func (s *stripes) try(i int) (release func(), ok bool, err error) {
+	sl := &s.slots[i]
+	select {
+	case sl.sem <- struct{}{}:
+	default:
+		return nil, false, nil
+	}
+	if err = s.open(sl, i); err == nil {
+		if ok, err = tryLock(sl.turn); ok {
+			ok, err = tryLock(sl.lock)
+			err = errors.Join(err, unlock(sl.turn))
+		}
+	}
+	if !ok || err != nil {
+		<-sl.sem
+		return nil, false, err
+	}
+	return s.release(sl), true, nil
+}
+
+func (s *stripes) release(sl *slot) func() {
 	return func() {
 		_ = unlock(sl.lock) // fails only for a closed file, whose lock is gone with it
 		<-sl.sem
-	}, nil
+	}
+}
+
+// A stripe's file holds the highest version that was removed under its lock. It
+// tells a saver that took its version before it took the lock, and finds nothing
+// under it, whether there was a higher one meanwhile. So it matters only as long
+// as that saver lives, and is not synced.
+
+func (s *stripes) setRemoved(i int, v tiers.Version) error {
+	if before, err := s.removed(i); err != nil || before >= v {
+		return err
+	}
+	_, err := s.slots[i].lock.WriteAt(binary.BigEndian.AppendUint64(nil, uint64(v)), 0)
+	return err
+}
+
+func (s *stripes) removed(i int) (tiers.Version, error) {
+	var b [8]byte
+	if _, err := s.slots[i].lock.ReadAt(b[:], 0); err != nil && !errors.Is(err, io.EOF) {
+		return 0, err
+	}
+	return tiers.Version(binary.BigEndian.Uint64(b[:])), nil
 }
 
 func (s *stripes) take(ctx context.Context, sl *slot, i int) error {
-	if sl.lock == nil {
-		var err error
-		if sl.turn, err = openLock(s.root, fmt.Sprintf("%s/%02d.turn", lockDir, i)); err != nil {
-			return err
-		}
-		if sl.lock, err = openLock(s.root, fmt.Sprintf("%s/%02d", lockDir, i)); err != nil {
-			return errors.Join(err, sl.turn.Close())
-		}
+	if err := s.open(sl, i); err != nil {
+		return err
 	}
 	if err := await(ctx, sl.turn); err != nil {
 		return err
 	}
 	return errors.Join(await(ctx, sl.lock), unlock(sl.turn))
+}
+
+// open opens the files of a lock. The caller has its channel.
+func (s *stripes) open(sl *slot, i int) (err error) {
+	if sl.turn == nil {
+		if sl.turn, err = openLock(s.root, fmt.Sprintf("%s/%02d.turn", lockDir, i)); err != nil {
+			return err
+		}
+	}
+	if sl.lock == nil {
+		sl.lock, err = openLock(s.root, fmt.Sprintf("%s/%02d", lockDir, i))
+	}
+	return err
 }
 
 // openLock opens a file to lock; it is made when it is not there.

@@ -6,7 +6,7 @@
 //	BASE/[@NAMESPACE/]CATEGORY/KEY.ENDING
 //	BASE/.lock/NN, NN.turn    the locks of 64 stripes of keys, and their turnstiles
 //	BASE/.mark                the highest version issued
-//	BASE/.../.tmp-NN-PID-N    a file being written under the lock of stripe NN
+//	BASE/.../.tmp-NN-ID-N     a file being written under the lock of stripe NN
 //
 // A [Tree] implements tiers.Tier and every capability that a directory can
 // honestly offer. Several processes of a host may have one open at once.
@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -56,7 +57,7 @@ type Tree struct {
 	mark    *mark
 	syncs   *dirSyncs
 	rooted  rooted
-	pid     int
+	id      uint64 // of this handle, in the names of its temp files
 	temps   atomic.Uint64
 	kept    atomic.Int64 // edits that slipped in and were kept
 	exact   atomic.Bool  // the file system was seen to keep microseconds
@@ -90,7 +91,7 @@ func Open(ctx context.Context, c Config) (*Tree, error) {
 	}
 	t := &Tree{
 		name: c.Name, driver: c.Driver, base: base, log: c.Log, clock: c.Clock, durable: c.Durable, form: c.Form,
-		root: root, gate: newGate(), pid: os.Getpid(),
+		root: root, gate: newGate(), id: rand.Uint64(),
 	}
 	if t.disk = c.Disk; t.disk == nil {
 		t.disk = diskOf
@@ -107,7 +108,10 @@ func Open(ctx context.Context, c Config) (*Tree, error) {
 	t.exact.Store(!c.Durable) // then no version is a file's time
 	t.form.Attach(root)
 	t.stripes = newStripes(root)
-	t.mark = &mark{root: root, clock: t.clock, durable: c.Durable, boot: bootID()}
+	t.mark = &mark{root: root, clock: t.clock, boot: bootID()}
+	if c.Durable {
+		t.mark.synced = t.fsynced
+	}
 	t.syncs = &dirSyncs{root: root, top: t.top, dirs: map[string]*dirSync{}}
 	return t, nil
 }

@@ -165,45 +165,61 @@ func (f *form) Guard(d *filetree.Dir, found filetree.Found, err error) error {
 	return err
 }
 
-// Put stores the record: the dot-file first, when it has something new to say,
-// then the value.
-func (f *form) Put(ctx context.Context, d *filetree.Dir, stem string, found filetree.Found, r tiers.Record) (placed bool, err error) {
+// prepared is a record whose files are complete and durable, but for their
+// names.
+type prepared struct {
+	dir   *filetree.Dir
+	name  string
+	value *filetree.Staged
+	said  saying
+}
+
+// Prepare stages the value, and the dot-file when it has something new to say.
+func (f *form) Prepare(d *filetree.Dir, stem string, found filetree.Found, r tiers.Record) (filetree.Prepared, error) {
 	ending, content, err := encode(r)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	if err := f.codecs.learn(ending); err != nil {
-		return false, err
+		return nil, err
 	}
-	value, err := d.Stage(content, tiers.FromMicro(int64(r.Version)))
+	p := &prepared{dir: d, name: stem + ending}
+	if p.value, err = d.Stage(content, tiers.FromMicro(int64(r.Version))); err == nil {
+		p.said, err = f.stageMeta(d, stem, found, r, ending != plainEnding)
+	}
+	if err == nil {
+		err = d.Flush(p.said.staged, p.value)
+	}
 	if err != nil {
+		p.Discard()
+		return nil, err
+	}
+	return p, nil
+}
+
+// Discard removes what has no name yet.
+func (p *prepared) Discard() {
+	p.value.Discard()
+	p.said.staged.Discard()
+}
+
+// Place gives the dot-file its name first, and then the value.
+func (p *prepared) Place(ctx context.Context, found filetree.Found) (placed bool, err error) {
+	if err := p.said.place(ctx, p.dir); err != nil {
 		return false, err
 	}
-	defer value.Discard()
-	said, err := f.stageMeta(d, stem, found, r, ending != plainEnding)
-	if err != nil {
-		return false, err
-	}
-	defer said.discard()
-	if err := d.Flush(said.staged, value); err != nil {
-		return false, err
-	}
-	if err := said.place(ctx, d); err != nil {
-		return false, err
-	}
-	name := stem + ending
 	var over *filetree.File
 	for i := range found.Files {
-		if found.Files[i].Name == name {
+		if found.Files[i].Name == p.name {
 			over = &found.Files[i]
 		}
 	}
-	if err := d.Swap(value, name, over); err != nil {
+	if err := p.dir.Swap(p.value, p.name, over); err != nil {
 		return false, err
 	}
 	for _, old := range found.Files {
-		if old.Name != name {
-			err = errors.Join(err, d.Retire(old))
+		if old.Name != p.name {
+			err = errors.Join(err, p.dir.Retire(old))
 		}
 	}
 	return true, err
@@ -215,8 +231,6 @@ type saying struct {
 	name   string
 	grave  bool
 }
-
-func (s saying) discard() { s.staged.Discard() }
 
 // place gives the dot-file its name. Where a lost entry would make the record
 // wrong, that is durable before the value follows.
@@ -276,7 +290,7 @@ func (f *form) Expire(ctx context.Context, d *filetree.Dir, stem string, found f
 	if err != nil || said.staged == nil {
 		return err
 	}
-	defer said.discard()
+	defer said.staged.Discard()
 	if err := d.Flush(said.staged); err != nil {
 		return err
 	}

@@ -63,29 +63,40 @@ func (form) Find(d *filetree.Dir, stem string, whole bool) (found filetree.Found
 // Guard allows everything: a damaged entry is there to be replaced.
 func (form) Guard(*filetree.Dir, filetree.Found, error) error { return nil }
 
-// Put replaces the file.
-func (form) Put(_ context.Context, d *filetree.Dir, stem string, _ filetree.Found, r tiers.Record) (placed bool, err error) {
-	content, err := encode(r)
-	if err != nil {
-		return false, err
-	}
-	return put(d, stem, content, r.Expires)
+// prepared is a file that only needs its name.
+type prepared struct {
+	dir    *filetree.Dir
+	name   string
+	staged *filetree.Staged
 }
 
-func put(d *filetree.Dir, stem string, content []byte, expires time.Time) (placed bool, err error) {
-	st, err := d.Stage(content, stampOf(expires))
+// Prepare stages the file.
+func (form) Prepare(d *filetree.Dir, stem string, _ filetree.Found, r tiers.Record) (filetree.Prepared, error) {
+	content, err := encode(r)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	defer st.Discard()
+	st, err := d.Stage(content, stampOf(r.Expires))
+	if err != nil {
+		return nil, err
+	}
 	if err := d.Flush(st); err != nil {
-		return false, err
+		st.Discard()
+		return nil, err
 	}
-	if err := d.Replace(st, stem+ending); err != nil {
+	return &prepared{dir: d, name: stem + ending, staged: st}, nil
+}
+
+// Place replaces the file.
+func (p *prepared) Place(context.Context, filetree.Found) (placed bool, err error) {
+	if err := p.dir.Replace(p.staged, p.name); err != nil {
 		return false, err
 	}
 	return true, nil
 }
+
+// Discard removes the file unless it has its name.
+func (p *prepared) Discard() { p.staged.Discard() }
 
 // stampOf is the modification time of a file: the end of its entry, and 1970
 // when it has none.
@@ -97,7 +108,7 @@ func stampOf(expires time.Time) time.Time {
 }
 
 // Expire writes the file again with another end.
-func (f form) Expire(_ context.Context, d *filetree.Dir, stem string, found filetree.Found) error {
+func (f form) Expire(ctx context.Context, d *filetree.Dir, stem string, found filetree.Found) error {
 	whole, err := f.Find(d, stem, true)
 	if err != nil {
 		return err
@@ -106,11 +117,12 @@ func (f form) Expire(_ context.Context, d *filetree.Dir, stem string, found file
 		return tiers.ErrNotFound // gone by hand, since all others hold the lock
 	}
 	whole.Record.Expires = found.Record.Expires
-	content, err := encode(whole.Record)
+	p, err := f.Prepare(d, stem, whole, whole.Record)
 	if err != nil {
 		return err
 	}
-	_, err = put(d, stem, content, whole.Record.Expires)
+	defer p.Discard()
+	_, err = p.Place(ctx, whole)
 	return err
 }
 
