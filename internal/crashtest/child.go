@@ -44,10 +44,10 @@ func child(s Store) int {
 
 	t, err := s.Open(ctx, os.Getenv(envDir))
 	if err != nil {
-		fmt.Fprintln(pipe, Event{Kind: "open", Text: err.Error()})
+		tell(pipe, Event{Kind: "open", Text: err.Error()})
 		return exitOpen
 	}
-	fmt.Fprintln(pipe, Event{Kind: "ready"})
+	tell(pipe, Event{Kind: "ready"})
 
 	var failed atomic.Bool
 	var wg sync.WaitGroup
@@ -117,13 +117,15 @@ func (w *writer) tell(e Event, err error) {
 		w.failed.Store(true)
 		e.Kind, e.Class, e.Text = "err", classOf(err), err.Error()
 	}
-	// One write of less than a page is atomic on a pipe.
-	_, _ = io.WriteString(w.out, e.String()+"\n")
+	tell(w.out, e)
 }
+
+// tell reports an event; one write of less than a page is atomic on a pipe.
+func tell(w io.Writer, e Event) { _, _ = io.WriteString(w, e.String()+"\n") }
 
 // newRecord makes the value of operation n, of a size that varies.
 func newRecord(k tiers.Key, n int) tiers.Record {
-	size := rand.IntN(1500)
+	size := rand.IntN(1500) //nolint:gosec // not a secret
 	if n%11 == 0 {
 		size += 40_000
 	}

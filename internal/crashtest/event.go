@@ -49,7 +49,7 @@ func readEvents(r io.Reader, fn func(Event)) error {
 	br := bufio.NewReader(r)
 	for {
 		line, err := br.ReadBytes('\n')
-		if err == io.EOF { //nolint:errorlint // bufio answers it bare
+		if err == io.EOF {
 			return nil
 		}
 		if err != nil {
@@ -72,9 +72,9 @@ type stored struct {
 }
 
 func (s stored) sum() string {
-	h := sha256.New()
-	fmt.Fprintf(h, "%d:%s %d %d:%s", len(s.Key), s.Key, s.N, len(s.Pad), s.Pad)
-	return hex.EncodeToString(h.Sum(nil))
+	all := fmt.Sprintf("%d:%s %d %d:%s", len(s.Key), s.Key, s.N, len(s.Pad), s.Pad)
+	h := sha256.Sum256([]byte(all))
+	return hex.EncodeToString(h[:])
 }
 
 func encode(key string, n int, pad string) []byte {

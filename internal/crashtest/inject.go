@@ -120,7 +120,7 @@ func (s Store) trace(ctx context.Context, dir, log string, in Injection, l *ledg
 
 // canTrace tells whether strace is there and may trace.
 func canTrace(ctx context.Context) error {
-	out, err := exec.CommandContext(ctx, "strace", "-qq", "-o", os.DevNull, "true").CombinedOutput()
+	out, err := exec.CommandContext(ctx, "strace", "-qq", "-o", "/dev/null", "true").CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("it can't trace here: %w: %s", err, out)
 	}

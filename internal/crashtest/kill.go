@@ -62,7 +62,7 @@ func (s Store) killOne(ctx context.Context, dir string, l *ledger) (acked int, e
 	err = readEvents(r, func(e Event) {
 		switch e.Kind {
 		case "ready":
-			time.AfterFunc(rand.N(60*time.Millisecond), kill)
+			time.AfterFunc(rand.N(60*time.Millisecond), kill) //nolint:gosec // not a secret
 		case "ack":
 			acked++
 			if err := l.ack(e); err != nil {

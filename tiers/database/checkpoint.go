@@ -17,21 +17,23 @@ const (
 	tidyPages = 4000
 	// logLimit is the size in bytes to which a log is cut when it begins anew.
 	logLimit = 32 << 20
+	// idleTime is after how long without a commit the log is copied anyway:
+	// loads are faster from the file than from the log.
+	idleTime = 250 * time.Millisecond
 	// tidyPatience bounds how long the writer waits for readers to leave the log.
 	tidyPatience = 20 * time.Millisecond
 )
 
 // checkpoint copies the log into the database file: as much as is possible now
 // (PASSIVE), or all of it, so that the log begins anew (RESTART). It answers the
-// pages in the log and those that are not copied yet.
-func (c *conn) checkpoint(ctx context.Context, mode string) (pages, left int64, err error) {
+// pages in the log.
+func (c *conn) checkpoint(ctx context.Context, mode string) (pages int64, err error) {
 	row, err := c.first(ctx, "PRAGMA wal_checkpoint("+mode+")")
-	if err != nil || len(row) < 3 {
-		return 0, 0, err
+	if err != nil || len(row) < 2 {
+		return 0, err
 	}
 	pages, _ = row[1].(int64)
-	copied, _ := row[2].(int64)
-	return max(pages, 0), max(pages-copied, 0), nil
+	return pages, nil
 }
 
 // checkpointer copies the log in the background, so that no caller waits for it.
@@ -39,10 +41,13 @@ type checkpointer struct {
 	t    *Tier
 	wake chan struct{}
 	over chan struct{}
+	idle *time.Timer
 }
 
 func newCheckpointer(t *Tier) *checkpointer {
-	return &checkpointer{t: t, wake: make(chan struct{}, 1), over: make(chan struct{})}
+	k := &checkpointer{t: t, wake: make(chan struct{}, 1), over: make(chan struct{})}
+	k.idle = time.AfterFunc(idleTime, k.want)
+	return k
 }
 
 // want asks for a checkpoint; one that is already asked for is enough.
@@ -56,13 +61,14 @@ func (k *checkpointer) want() {
 // loop ends when the context does.
 func (k *checkpointer) loop(ctx context.Context, c *conn) {
 	defer close(k.over)
+	defer k.idle.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-k.wake:
 		}
-		pages, _, err := c.checkpoint(context.WithoutCancel(ctx), "PASSIVE")
+		pages, err := c.checkpoint(context.WithoutCancel(ctx), "PASSIVE")
 		switch {
 		case err != nil:
 			k.t.checkpointFailed(err)
@@ -85,7 +91,7 @@ func (w *writer) makeTidy(ctx context.Context) {
 	}
 	defer release()
 	// What takes long is done before readers are waited for.
-	if _, _, err := c.checkpoint(ctx, "PASSIVE"); err != nil {
+	if _, err := c.checkpoint(ctx, "PASSIVE"); err != nil {
 		w.t.checkpointFailed(err)
 		return
 	}

@@ -17,8 +17,7 @@ const tierName = "database"
 // codeOf answers the primary result code of an error of SQLite's, 0 for any
 // other error.
 func codeOf(err error) int {
-	var e *sqlite.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*sqlite.Error](err); ok {
 		return e.Code() & 0xff
 	}
 	return 0

@@ -151,7 +151,7 @@ func (x *tx) appendRow(r tiers.Row, c tiers.Cond, limit int64) (tiers.Row, error
 		created = now.UnixMicro()
 	}
 	r.Created = tiers.FromMicro(created)
-	s.version = max(s.version+1, r.Version, tiers.Version(max(now.UnixMicro(), 1))) //nolint:gosec // not negative
+	s.version = max(s.version+1, r.Version, tiers.Version(max(now.UnixMicro(), 1)))
 	r.Version = s.version
 	s.entries++
 	s.bytes += int64(rowBytes(&r))
@@ -275,7 +275,7 @@ func (t *Tier) Due(ctx context.Context, tier string, after uint64, limit int) (d
 		return nil, over(ctx)
 	}
 	err = t.read(ctx, func(c *conn) (err error) {
-		due, err = rows(ctx, c, dueRows, []driver.Value{tier, int64(min(after, 1<<62)), int64(limit)}, scanRow) //nolint:gosec // bounded
+		due, err = rows(ctx, c, dueRows, []driver.Value{tier, int64(min(after, 1<<62)), int64(limit)}, scanRow)
 		return err
 	})
 	if err != nil {
@@ -299,7 +299,7 @@ func (t *Tier) Done(ctx context.Context, rs []tiers.Row) error {
 func (x *tx) done(rs []tiers.Row) error {
 	gone := map[string]sums{}
 	for _, r := range rs {
-		row, err := x.first(doneRow, int64(min(r.Seq, 1<<62)), r.Tier) //nolint:gosec // bounded
+		row, err := x.first(doneRow, int64(min(r.Seq, 1<<62)), r.Tier)
 		if err != nil {
 			return err
 		}

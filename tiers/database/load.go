@@ -65,21 +65,21 @@ func (t *Tier) Exists(ctx context.Context, k tiers.Key) (bool, error) {
 	return found && (expires == 0 || expires > t.clock.Now().UnixMicro()), nil
 }
 
-// LoadMany implements tiers.Batcher. The records of one space are of one moment.
+// splitKeys is from how many keys on LoadMany uses two connections at once.
+const splitKeys = 64
+
+// LoadMany implements tiers.Batcher. It reads a large batch in two halves, side by
+// side: it is not of one moment.
 func (t *Tier) LoadMany(ctx context.Context, ks []tiers.Key) ([]tiers.Record, error) {
-	out := make([]tiers.Record, len(ks))
-	bad := make([]error, len(ks))
-	err := t.read(ctx, func(c *conn) error {
-		for i, k := range ks {
-			out[i], bad[i] = tiers.Record{Key: k}, k.Check()
-		}
-		for space, at := range bySpace(ks, bad) {
-			if err := loadSpace(ctx, c, space, ks, at, out, bad); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	out, bad := make([]tiers.Record, len(ks)), make([]error, len(ks))
+	half, errs := len(ks), make(chan error, 1)
+	if len(ks) >= splitKeys && t.path != Memory {
+		half /= 2
+		go func() { errs <- t.loadAll(ctx, ks[half:], out[half:], bad[half:]) }()
+	} else {
+		errs <- nil
+	}
+	err := errors.Join(t.loadAll(ctx, ks[:half], out[:half], bad[:half]), <-errs)
 	if err != nil {
 		return make([]tiers.Record, len(ks)), t.failed("load", tiers.Key{}, err)
 	}
@@ -98,6 +98,21 @@ func (t *Tier) LoadMany(ctx context.Context, ks []tiers.Key) ([]tiers.Record, er
 		}
 	}
 	return out, errors.Join(bad...)
+}
+
+// loadAll fills out and bad, both aligned with the keys.
+func (t *Tier) loadAll(ctx context.Context, ks []tiers.Key, out []tiers.Record, bad []error) error {
+	return t.read(ctx, func(c *conn) error {
+		for i, k := range ks {
+			out[i], bad[i] = tiers.Record{Key: k}, k.Check()
+		}
+		for space, at := range bySpace(ks, bad) {
+			if err := loadSpace(ctx, c, space, ks, at, out, bad); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // bySpace groups the indexes of the good keys by their space.

@@ -302,11 +302,13 @@ func (t *Tier) dial(ctx context.Context, dsn string) (c *conn, err error) {
 
 // start starts the goroutines. They end at Close, not with the context of Open.
 func (t *Tier) start(ctx context.Context, tn *turn) {
-	ctx, t.stop = context.WithCancel(context.WithoutCancel(ctx))
+	// The writer's context never ends: it stops when it is closed and has nothing
+	// left to do, and a statement under a context that may end costs a goroutine.
+	ctx = context.WithoutCancel(ctx)
 	t.writer = newWriter(t, tn)
 	t.checkpoints = newCheckpointer(t)
 	go t.writer.loop(ctx)
-	if t.background != nil {
+	if ctx, t.stop = context.WithCancel(ctx); t.background != nil {
 		go t.checkpoints.loop(ctx, t.background)
 	} else {
 		close(t.checkpoints.over)

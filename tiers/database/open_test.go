@@ -15,15 +15,15 @@ import (
 	"github.com/sagestore/sagestore/tiers"
 )
 
-func mustOpen(t testing.TB, c Config) *Tier {
-	t.Helper()
+func mustOpen(tb testing.TB, c Config) *Tier {
+	tb.Helper()
 	tier, err := Open(context.Background(), c)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		if err := tier.Close(context.Background()); err != nil {
-			t.Error(err)
+			tb.Error(err)
 		}
 	})
 	return tier
@@ -36,20 +36,20 @@ func plainJSON(name, value string) tiers.Record {
 }
 
 // rawDB opens a file as any other program would.
-func rawDB(t testing.TB, path string) *sql.DB {
-	t.Helper()
+func rawDB(tb testing.TB, path string) *sql.DB {
+	tb.Helper()
 	db, err := sql.Open("sqlite", path)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() { _ = db.Close() })
+	tb.Cleanup(func() { _ = db.Close() })
 	return db
 }
 
-func execRaw(t testing.TB, db *sql.DB, query string, args ...any) {
-	t.Helper()
+func execRaw(tb testing.TB, db *sql.DB, query string, args ...any) {
+	tb.Helper()
 	if _, err := db.Exec(query, args...); err != nil {
-		t.Fatalf("%s: %v", query, err)
+		tb.Fatalf("%s: %v", query, err)
 	}
 }
 
@@ -122,22 +122,26 @@ func TestFilesThatAreNotOursAreRefusedUnchanged(t *testing.T) {
 		says string
 	}{
 		{"text", func(t *testing.T, path string) {
+			t.Helper()
 			if err := os.WriteFile(path, []byte(strings.Repeat("not a database ", 400)), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}, tiers.ErrCorrupt, "not a SQLite database"},
 		{"another application", func(t *testing.T, path string) {
+			t.Helper()
 			db := rawDB(t, path)
 			execRaw(t, db, "CREATE TABLE users (id INTEGER)")
 			_ = db.Close()
 		}, tiers.ErrUnsupported, "another application"},
 		{"another application id", func(t *testing.T, path string) {
+			t.Helper()
 			db := rawDB(t, path)
 			execRaw(t, db, "PRAGMA application_id = 7")
 			execRaw(t, db, "PRAGMA user_version = 1")
 			_ = db.Close()
 		}, tiers.ErrUnsupported, "another application"},
 		{"newer schema", func(t *testing.T, path string) {
+			t.Helper()
 			mustOpenAndClose(t, path)
 			db := rawDB(t, path)
 			execRaw(t, db, "CREATE TABLE from_the_future (id INTEGER)")
@@ -145,6 +149,7 @@ func TestFilesThatAreNotOursAreRefusedUnchanged(t *testing.T) {
 			_ = db.Close()
 		}, tiers.ErrSchema, "newer version of sagestore"},
 		{"directory", func(t *testing.T, path string) {
+			t.Helper()
 			if err := os.Mkdir(path, 0o700); err != nil {
 				t.Fatal(err)
 			}
@@ -171,14 +176,14 @@ func sumOf(path string) [32]byte {
 	return sha256.Sum256(b)
 }
 
-func mustOpenAndClose(t testing.TB, path string) {
-	t.Helper()
+func mustOpenAndClose(tb testing.TB, path string) {
+	tb.Helper()
 	tier, err := Open(context.Background(), Config{Path: path})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if err := tier.Close(context.Background()); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 }
 
@@ -214,15 +219,15 @@ func TestANewerSchemaInTheLogIsRefusedUnchanged(t *testing.T) {
 }
 
 // makeOld makes a database as the first schema had it.
-func makeOld(t testing.TB, path string) {
-	t.Helper()
+func makeOld(tb testing.TB, path string) {
+	tb.Helper()
 	ctx := context.Background()
 	c, err := connect(ctx, dsn(path, false, pragma{"journal_mode", "wal"}))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if err := up(ctx, c, 1); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	for _, q := range []string{
 		fmt.Sprintf("PRAGMA application_id = %d", applicationID), "PRAGMA user_version = 1",
@@ -230,11 +235,11 @@ func makeOld(t testing.TB, path string) {
 		`UPDATE counters SET value = 9000000000000000 WHERE name = 'version'`,
 	} {
 		if _, err := c.exec(ctx, q); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 	}
 	if err := c.close(); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 }
 

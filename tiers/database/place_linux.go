@@ -40,6 +40,6 @@ func room(dir string) (free, size uint64, err error) {
 	if err := unix.Statfs(dir, &st); err != nil {
 		return 0, 0, err
 	}
-	block := uint64(st.Bsize) //nolint:gosec,unconvert // never negative, and of another type elsewhere
+	block := uint64(st.Bsize) //nolint:gosec // never negative
 	return st.Bavail * block, st.Blocks * block, nil
 }

@@ -181,7 +181,7 @@ func (t *Tier) ListSessions(ctx context.Context) iter.Seq2[tiers.Session, error]
 
 // SessionsSince implements tiers.Sessions.
 func (t *Tier) SessionsSince(ctx context.Context, seq uint64) iter.Seq2[tiers.Session, error] {
-	first := []driver.Value{int64(min(seq, 1<<62))} //nolint:gosec // bounded
+	first := []driver.Value{int64(min(seq, 1<<62))}
 	return t.sessions(ctx, sessionsSince, first, func(s tiers.Session) []driver.Value {
 		return []driver.Value{int64(s.Seq)} //nolint:gosec // counted from 1
 	})

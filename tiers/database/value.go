@@ -29,7 +29,7 @@ func unpackMeta(text string, r *tiers.Record) error {
 	if n[0] < 1 || n[4] < 0 || n[5] < 0 || n[5] > 255 {
 		return fmt.Errorf("%w: its row holds impossible numbers", tiers.ErrCorrupt)
 	}
-	r.Version = tiers.Version(n[0])
+	r.Version = tiers.Version(n[0]) //nolint:gosec // checked above
 	r.Created = tiers.FromMicro(n[1])
 	r.Updated = tiers.FromMicro(n[2])
 	r.Expires = tiers.FromMicro(n[3])

@@ -64,6 +64,7 @@ type writer struct {
 
 // tx is the transaction of a group, as its jobs see it.
 type tx struct {
+	ctx    context.Context //nolint:containedctx // the writer's: a caller that leaves must not take the others with it
 	c      *conn
 	clock  tiers.Clock
 	mark   tiers.Version // the highest version that this store has issued
@@ -191,6 +192,7 @@ func (w *writer) still() error {
 // group does what waits. The jobs are taken only when the transaction is open,
 // so that callers may leave while other processes are in the way.
 func (w *writer) group(ctx context.Context) {
+	w.tx.ctx = ctx //nolint:fatcontext // the same one every time
 	alone, err := w.turn.take(ctx, w.still)
 	if err == nil {
 		defer func() { _ = w.turn.give() }() // it can't fail while the descriptor is open
@@ -281,7 +283,7 @@ func (w *writer) attempt(ctx context.Context, jobs []*job) {
 	case full && !w.tidied:
 		// What the log holds twice may be all the room that is needed.
 		w.tidied = true
-		_, _, _ = w.tx.c.checkpoint(ctx, "PASSIVE")
+		_, _ = w.tx.c.checkpoint(ctx, "PASSIVE")
 		w.again(ctx, jobs)
 	case len(jobs) == 1:
 		jobs[0].err = w.t.plain(err)
@@ -386,12 +388,13 @@ func (w *writer) readMark(ctx context.Context) error {
 func (w *writer) committed(jobs []*job) {
 	w.answer(jobs)
 	for _, j := range jobs {
-		w.pending += 3 + j.bytes/pageSize
+		w.pending += 2 + j.bytes/pageSize
 	}
 	if w.pending >= checkpointPages {
 		w.pending = 0
 		w.t.checkpoints.want()
 	}
+	w.t.checkpoints.idle.Reset(idleTime)
 }
 
 func (w *writer) answer(jobs []*job) {
@@ -429,22 +432,20 @@ func (x *tx) now() int64 { return x.clock.Now().UnixMicro() }
 
 // next issues a version: it grows whatever the clock does.
 func (x *tx) next(now int64) tiers.Version {
-	x.mark = max(x.mark+1, tiers.Version(max(now, 1))) //nolint:gosec // not negative
+	x.mark = max(x.mark+1, tiers.Version(max(now, 1)))
 	return x.mark
 }
 
-// The statements of a job run under the writer's own context: a caller that
-// leaves does not take the others of the group with it.
 func (x *tx) exec(query string, args ...driver.Value) (int64, error) {
-	return x.c.exec(context.Background(), query, args...)
+	return x.c.exec(x.ctx, query, args...)
 }
 
 func (x *tx) first(query string, args ...driver.Value) ([]driver.Value, error) {
-	return x.c.first(context.Background(), query, args...)
+	return x.c.first(x.ctx, query, args...)
 }
 
 func (x *tx) number(query string, args ...driver.Value) (int64, error) {
-	return x.c.number(context.Background(), query, args...)
+	return x.c.number(x.ctx, query, args...)
 }
 
 func micro(v tiers.Version) int64 { return int64(v) } //nolint:gosec // versions are below 2^62
