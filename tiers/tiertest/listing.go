@@ -156,10 +156,10 @@ func selected(sorted []string, q tiers.Query) []string {
 }
 
 func manyPages(t *T) {
-	const n = 2100
+	const n = 1100
 	want := t.fill("k", n)
 	t.wantNames("all", t.names(tiers.Query{Category: category}), want)
-	for _, r := range t.list(tiers.Query{Category: category, After: numbered("k", 1990).Name}) {
+	for _, r := range t.list(tiers.Query{Category: category, After: numbered("k", 990).Name}) {
 		var i int
 		if _, err := fmt.Sscanf(r.Name, "k%d", &i); err != nil || string(r.Value) != fmt.Sprintf("value of %d", i) {
 			t.Errorf("%s comes with the value %s", show(r.Key), cut(string(r.Value)))
@@ -168,7 +168,7 @@ func manyPages(t *T) {
 	backward := slices.Clone(want)
 	slices.Reverse(backward)
 	t.wantNames("in reverse", t.names(tiers.Query{Category: category, Reverse: true, KeysOnly: true}), backward)
-	t.wantNames("limited beyond a page", t.names(tiers.Query{Category: category, Limit: 1500, KeysOnly: true}), want[:1500])
+	t.wantNames("limited beyond a page", t.names(tiers.Query{Category: category, Limit: 1050, KeysOnly: true}), want[:1050])
 
 	var paged []string
 	after := ""

@@ -2,6 +2,7 @@ package tiertest
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"pgregory.net/rapid"
@@ -86,11 +87,12 @@ func (s step) String() string {
 	case kindSweep, kindReopen:
 		return string(s.Kind)
 	case kindApply:
-		out := "apply"
+		var out strings.Builder
+		out.WriteString("apply")
 		for _, i := range s.Items {
-			out += fmt.Sprintf(" [%v ahead=%d deleted=%v]", i, i.Ahead, i.Deleted)
+			fmt.Fprintf(&out, " [%v ahead=%d deleted=%v]", i, i.Ahead, i.Deleted)
 		}
-		return out
+		return out.String()
 	default:
 		return fmt.Sprintf("%s %v", s.Kind, s.Items)
 	}

@@ -69,8 +69,8 @@ func pendingListed(t *T) {
 	named := pendingRow("cache", "a", "elsewhere")
 	named.Namespace = "n"
 	t.appendRows(s, pendingRow("file", "a", "other tier"), noise, named)
-	for _, prefix := range []string{"", "a", "a%", "a_", "acme", "acme/", "zz"} {
-		for _, after := range []string{"", "a", "a%c", "acme", "zz"} {
+	for _, prefix := range []string{"", "a", "a%", "a_", "acme/"} {
+		for _, after := range []string{"", "a%c", "acme"} {
 			for _, limit := range []int{0, 2} {
 				for _, reverse := range []bool{false, true} {
 					q := tiers.Query{Category: category, Prefix: prefix, After: after, Limit: limit, Reverse: reverse}
@@ -101,7 +101,7 @@ func pendingListed(t *T) {
 	}
 	var many []tiers.Row
 	var want []string
-	for i := range 1200 {
+	for i := range 1050 {
 		want = append(want, fmt.Sprintf("n%04d", i))
 		many = append(many, pendingRow("file", want[i], "v"))
 	}
