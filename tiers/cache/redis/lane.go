@@ -26,11 +26,12 @@ type lane struct {
 }
 
 const (
-	flights    = 4       // connections of a lane
-	eager      = 2       // flights that start with however few calls
-	worthwhile = 16      // calls that are enough for one more flight
-	maxCalls   = 256     // in one flight
-	maxBytes   = 1 << 20 // in one flight, unless it is a single call
+	// flights is how many connections a lane has: while one batch is with the
+	// server, the next is on its way. More make the batches smaller, which costs
+	// more than it gains.
+	flights  = 2
+	maxCalls = 256     // in one flight
+	maxBytes = 1 << 20 // in one flight, unless it is a single call
 )
 
 func (l *lane) start(t *Tier, slots []*slot) {
@@ -50,7 +51,7 @@ func (l *lane) start(t *Tier, slots []*slot) {
 func (l *lane) takeIdle(c *call) *slot {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed || len(l.queue) > 0 || len(l.free) <= flights-eager || c.size > maxBytes {
+	if l.closed || len(l.queue) > 0 || len(l.free) == 0 || c.size > maxBytes {
 		return nil
 	}
 	c.state.Store(sent)
@@ -83,11 +84,10 @@ func (l *lane) submit(c *call) error {
 	return nil
 }
 
-// launch starts a flight if the queue deserves one. It is called under the
-// lock.
+// launch starts a flight if there is something to send and a connection free.
+// It is called under the lock.
 func (l *lane) launch() {
-	flying := flights - len(l.free)
-	if !l.closed && (flying < eager && len(l.queue) > 0 || flying < flights && len(l.queue) >= worthwhile) {
+	if !l.closed && len(l.free) > 0 && len(l.queue) > 0 {
 		l.wake <- l.take()
 	}
 }

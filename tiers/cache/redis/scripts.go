@@ -118,7 +118,7 @@ const luaSave = `
 local K, A = KEYS, ARGV
 local m, n, indexed, apart = unpack_('>I4I4BB', A[2])
 local version = math.max(now - 1, get_mark(K[1]))
-local failed, out, heads, ends = false, {}, {}, {}
+local failed, out, heads, ends, spaces = false, {}, {}, {}, {}
 for i = 1, n do
   local space, cond, want, ttl, sum, latest = unpack_('>I4BI8i8c4I8', A[m + 1 + 2 * i])
   local key = K[m + 2 + i]
@@ -139,7 +139,7 @@ for i = 1, n do
       h = 's1' .. pack('>I8i8i8i8c4', version, created, now, expires, sum)
       h = h .. pack('>I4', checksum(h))
     else h = '' end
-    heads[i], ends[i], changed[key], last[key] = h, ms, h, i
+    heads[i], ends[i], spaces[i], changed[key], last[key] = h, ms, space, h, i
     out[i] = 'k' .. pack('>I8i8i8', version, created, expires)
   end
 end
@@ -149,7 +149,7 @@ call('SET', K[1], pack('>I8', version))
 for i = 1, n do
   local h = heads[i]
   if h and h ~= '' then
-    local space = unpack_('>I4', A[m + 1 + 2 * i])
+    local space = spaces[i]
     remember(indexed, K[2 + space], K[2], A[2 + space], sub(K[m + 2 + i], #K[2 + space] + 2))
   end
 end
@@ -157,7 +157,7 @@ for i = 1, n do
   local key, h = K[m + 2 + i], heads[i]
   if last[key] ~= i then -- it failed, or a later one of this batch replaces it
   elseif h == '' then
-    local space = unpack_('>I4', A[m + 1 + 2 * i])
+    local space = spaces[i]
     call('UNLINK', key)
     forget(K[2 + space], K[2], A[2 + space], sub(key, #K[2 + space] + 2))
   else
