@@ -67,7 +67,7 @@ func (t *Tree) makeDir(ctx context.Context, p place) (*Dir, error) {
 	self, err := d.self()
 	if err == nil && !t.rooted.has(path, self) {
 		for dir := path; dir != "" && err == nil; dir = parentOf(dir) {
-			err = t.fsynced(t.syncs.sync(ctx, parentOf(dir)))
+			err = t.rootedAt(ctx, parentOf(dir))
 		}
 		if err == nil {
 			t.rooted.add(path, self)
@@ -77,6 +77,15 @@ func (t *Tree) makeDir(ctx context.Context, p place) (*Dir, error) {
 		return nil, errors.Join(err, d.close())
 	}
 	return d, nil
+}
+
+// rootedAt syncs a directory on the way to another one.
+func (t *Tree) rootedAt(ctx context.Context, dir string) error {
+	err := t.syncs.sync(ctx, dir)
+	if errors.Is(err, tiers.ErrCommitUnknown) {
+		return context.Cause(ctx) // nothing was stored yet
+	}
+	return t.broke(err)
 }
 
 // moved turns what is suddenly missing into errMoved.
@@ -331,5 +340,5 @@ func (d *Dir) Sync(ctx context.Context) error {
 	if errors.Is(err, tiers.ErrCommitUnknown) {
 		return err
 	}
-	return d.tree.fsynced(err)
+	return d.tree.broke(err)
 }

@@ -25,6 +25,8 @@ func explain(err error) error {
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, tiers.ErrCommitUnknown):
+		return tiers.Hint(err, "load the key to see what is there; after a failed fsync, open the store again first")
 	case isFull(err):
 		return tiers.Hint(fmt.Errorf("%w: %w", tiers.ErrFull, err), "make room on the disk; nothing stored was changed")
 	case errors.Is(err, syscall.EROFS):

@@ -110,7 +110,7 @@ func Open(ctx context.Context, c Config) (*Tree, error) {
 	t.stripes = newStripes(root)
 	t.mark = &mark{root: root, clock: t.clock, boot: bootID()}
 	if c.Durable {
-		t.mark.synced = t.fsynced
+		t.mark.synced = t.broke
 	}
 	t.syncs = &dirSyncs{root: root, top: t.top, dirs: map[string]*dirSync{}}
 	return t, nil
@@ -225,11 +225,20 @@ func (t *Tree) writable() error {
 
 const reopen = "look at the disk, then close the store and open it again"
 
-// fsynced passes on what an fsync said. A failure ends all writing through this
-// handle, but for one that only says that there is no room.
+// fsynced passes on what an fsync of a new file said, which nobody can see yet.
+// A failure ends all writing through this handle, but for one that only says
+// that there is no room.
 func (t *Tree) fsynced(err error) error {
-	if err == nil || isFull(err) {
+	if isFull(err) {
 		return err
+	}
+	return t.broke(err)
+}
+
+// broke does the same for what is seen already: there any failure counts.
+func (t *Tree) broke(err error) error {
+	if err == nil {
+		return nil
 	}
 	t.broken.CompareAndSwap(nil, &err)
 	return tiers.Hint(fmt.Errorf("fsync failed: %w", err), reopen)

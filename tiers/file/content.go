@@ -133,6 +133,11 @@ func compact(content []byte, path string) ([]byte, error) {
 	if err == nil {
 		return b.Bytes(), nil
 	}
+	// Compact does not say where; Unmarshal does.
+	var raw json.RawMessage
+	if located := json.Unmarshal(text, &raw); located != nil {
+		err = located
+	}
 	line := 1 + bytes.Count(text, []byte("\n"))
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok && syntax.Offset <= int64(len(text)) {
 		// The offset is that behind the byte which does not fit.

@@ -44,16 +44,3 @@ func TestAFailedFsyncIsNotAcknowledgedAndAsksForReopening(t *testing.T) {
 		})
 	}
 }
-
-func TestNoRoomAtAnFsyncPoisonsNothing(t *testing.T) {
-	out := crashtest.Inject(t, store, crashtest.Injection{Calls: "fsync", Error: "ENOSPC", When: 20, Callers: 1})
-	if !out.Injected || len(out.Errors) != 1 {
-		t.Fatalf("injected %v, errors %v; want exactly one", out.Injected, out.Errors)
-	}
-	if c := out.Errors[0].Class; c != crashtest.Full && c != crashtest.Unknown {
-		t.Errorf("the error is %v, want full or unknown", out.Errors[0])
-	}
-	if out.Late == 0 {
-		t.Error("nothing was acknowledged after it; there was room again")
-	}
-}
