@@ -8,10 +8,15 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/sagestore/sagestore/tiers"
 )
 
-func TestHonestSystemPasses(t *testing.T) { RunSystem(t, honest().Open) }
+func TestHonestSystemPasses(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	RunSystem(t, honest().Open)
+}
 
 // process is a store that only its own process sees, and that ends with it.
 type process struct{ *reference }

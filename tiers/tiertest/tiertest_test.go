@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -24,7 +26,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func TestHonestTierPasses(t *testing.T) { Run(t, honest()) }
+func TestHonestTierPasses(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent()) // the suite leaves nothing behind
+	Run(t, honest())
+}
 
 func TestHonestTierPassesOutsideOfSubtests(t *testing.T) {
 	if err := Check(honest(), t.TempDir()); err != nil {
