@@ -26,9 +26,10 @@
 //
 // Any number of processes of one host may have the file open. Their writers take
 // turns, and no caller ever sees a lock of SQLite's. Beside sage.db stand its log
-// (-wal, -shm) and three empty-looking files that are only locked: .lock is held
-// by everyone, and exclusively for a migration or a restore; .writer and .turn
-// order the writers. File systems of a network are refused.
+// (-wal, -shm) and small files that are only locked: .lock is held by everyone,
+// and exclusively for a migration or a restore; .migration orders those who would
+// migrate, .writer and .turn those who write. File systems of a network are
+// refused.
 //
 // # Reading it without sagestore
 //

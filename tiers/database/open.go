@@ -197,22 +197,31 @@ func (t *Tier) openFile(ctx context.Context) (err error) {
 
 // settleSchema looks at the file under the shared lock, and migrates it under the
 // exclusive one where that is needed. Of several processes that open a new file
-// at once, one migrates and the others find it done.
-func (t *Tier) settleSchema(ctx context.Context) error {
+// at once, one migrates; the others wait at a lock of its own for that, so that
+// none stands in its way with a shared lock, and find it done.
+func (t *Tier) settleSchema(ctx context.Context) (err error) {
+	if current, _, err := t.share(ctx); current || err != nil {
+		return err
+	}
+	migration, err := openLock(t.path + ".migration")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, migration.close()) }()
+	if err := poll(ctx, nil, func() (bool, error) { return migration.try(true) }); err != nil {
+		return err
+	}
 	wait, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	why := ""
-	err := poll(wait, nil, func() (bool, error) {
-		if ok, err := t.presence.lock.try(false); !ok || err != nil {
+	err = poll(wait, nil, func() (bool, error) {
+		current, held, err := t.share(ctx)
+		if current || err != nil {
+			return current, err
+		}
+		if !held {
 			why = "is migrating or restoring it"
-			return false, err
-		}
-		schema, err := t.inspect(ctx)
-		if err != nil || schema == schemaNow {
-			return err == nil, errors.Join(err, t.presence.pids.join())
-		}
-		if err := t.presence.lock.unlock(); err != nil {
-			return false, err
+			return false, nil
 		}
 		if ok, err := t.presence.lock.try(true); !ok || err != nil {
 			why = "has it open, and its schema must be migrated first"
@@ -221,12 +230,32 @@ func (t *Tier) settleSchema(ctx context.Context) error {
 		if err := t.migrateFile(ctx); err != nil {
 			return false, err
 		}
-		return false, t.presence.lock.unlock()
+		if err := t.presence.lock.unlock(); err != nil {
+			return false, err
+		}
+		current, _, err = t.share(ctx)
+		return current, err
 	})
 	if err != nil && wait.Err() != nil && ctx.Err() == nil {
 		return t.presence.refused(why)
 	}
 	return err
+}
+
+// share takes the shared lock and keeps it if the schema is current. held tells
+// that nobody held the lock exclusively.
+func (t *Tier) share(ctx context.Context) (current, held bool, err error) {
+	if held, err = t.presence.lock.try(false); !held || err != nil {
+		return false, held, err
+	}
+	schema, err := t.inspect(ctx)
+	if err != nil {
+		return false, true, err
+	}
+	if schema == schemaNow {
+		return true, true, t.presence.pids.join()
+	}
+	return false, true, t.presence.lock.unlock()
 }
 
 // inspect looks at the file, again while another process is in the way.
