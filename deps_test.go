@@ -1,0 +1,90 @@
+package sagestore_test
+
+import (
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// deps answers the packages that a program with these packages links.
+func deps(t *testing.T, pkgs ...string) []string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", append([]string{"list", "-deps"}, pkgs...)...).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Fields(string(out))
+}
+
+func TestEachTierLinksOnlyItsOwnDriver(t *testing.T) {
+	const (
+		ristretto = "github.com/dgraph-io/ristretto/v2"
+		sqlite    = "modernc.org/sqlite"
+		redis     = "github.com/redis/go-redis/v9"
+		postgres  = "github.com/jackc/pgx/v5"
+		yaml      = "gopkg.in/yaml.v3"
+	)
+	for _, c := range []struct {
+		why     string
+		pkgs    []string
+		with    []string
+		without []string
+	}{
+		{"the contract rests on the standard library", []string{"./tiers"}, nil, []string{ristretto, sqlite, redis, postgres, yaml, "golang.org/x/sys/unix"}},
+		{"memory needs no other store", []string{"./tiers/memory"}, []string{ristretto}, []string{sqlite, redis, postgres, yaml}},
+		{"SQLite needs no server's client", []string{"./tiers/database"}, []string{sqlite}, []string{ristretto, redis, postgres, yaml}},
+		{"Redis needs no other store", []string{"./tiers/cache/redis"}, []string{redis}, []string{ristretto, sqlite, postgres, yaml}},
+		{"the local cache needs no driver", []string{"./tiers/cache/file"}, nil, []string{ristretto, sqlite, redis, postgres, yaml}},
+		{"files need no driver", []string{"./tiers/file"}, nil, []string{ristretto, sqlite, redis, postgres, yaml}},
+		{"the manager knows no concrete tier", []string{"./manager"}, []string{yaml}, []string{ristretto, sqlite, redis, postgres}},
+		{"an embedded app links no server's client", []string{"./manager", "./tiers/embedded"}, []string{ristretto, sqlite}, []string{redis, postgres}},
+		{"the example links no PostgreSQL", []string{"./examples/agent"}, []string{ristretto, sqlite, redis}, []string{postgres}},
+	} {
+		got := deps(t, c.pkgs...)
+		for _, p := range c.with {
+			if !slices.Contains(got, p) {
+				t.Errorf("%s: %v do not link %s", c.why, c.pkgs, p)
+			}
+		}
+		for _, p := range c.without {
+			if slices.Contains(got, p) {
+				t.Errorf("%s: %v link %s", c.why, c.pkgs, p)
+			}
+		}
+	}
+}
+
+func TestOrderedPackagesAreDirectRequirements(t *testing.T) {
+	mod, err := os.ReadFile("go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	linked := deps(t, "./cmd/sagestore")
+	for _, p := range []string{
+		"github.com/redis/go-redis/v9", "modernc.org/sqlite", "github.com/dgraph-io/ristretto/v2",
+		"github.com/vmihailenco/msgpack/v5", "gopkg.in/yaml.v3",
+	} {
+		if !regexp.MustCompile(`(?m)^\s` + regexp.QuoteMeta(p) + ` v\S+$`).Match(mod) {
+			t.Errorf("%s is no direct requirement", p)
+		}
+		if !slices.Contains(linked, p) {
+			t.Errorf("%s is required and not linked", p)
+		}
+	}
+}
+
+func TestNoPackageIsUnsafe(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", `{{range .Imports}}{{$.ImportPath}} {{.}}{{"\n"}}{{end}}`, "./...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(out)) {
+		pkg, imported, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if imported == "unsafe" || imported == "C" {
+			t.Errorf("%s imports %s", pkg, imported)
+		}
+	}
+}
