@@ -59,24 +59,25 @@ type core struct {
 	codecs   *serializer.Registry
 	moved    bool // old homes are not looked at
 
-	system     tiers.System
-	systemTier tiers.Tier // that offers it
-	ownSystem  bool       // it is no tier of the configuration
-	stations   map[string]*station
-	order      []string // names of the stations
-	epoch      string
-	facts      *facts
-	sessions   *sessions
-	jobs       *jobs
-	gate       *gate
-	settings   sync.Mutex // held while a driver reads its options
-	routing    sync.Mutex // held to add a route
-	routes     sync.Map   // category to *route
-	libraries  sync.Map   // category to the config.Category that a library brought
-	flights    flights
-	queues     queues
-	closing    sync.Once
-	closed     chan struct{}
+	system      tiers.System
+	systemTier  tiers.Tier // that offers it
+	ownSystem   bool       // it is no tier of the configuration
+	stations    map[string]*station
+	order       []string // names of the stations
+	epoch       string
+	facts       *facts
+	sessions    *sessions
+	ownSessions map[string]string // tiers by category, of those whose entries end with their session
+	jobs        *jobs
+	gate        *gate
+	settings    sync.Mutex // held while a driver reads its options
+	routing     sync.Mutex // held to add a route
+	routes      sync.Map   // category to *route
+	libraries   sync.Map   // category to the config.Category that a library brought
+	flights     flights
+	queues      queues
+	closing     sync.Once
+	closed      chan struct{}
 }
 
 // Namespace answers a view of the store whose keys, lists and sessions are its

@@ -207,6 +207,12 @@ func (c *core) learnEpoch(ctx context.Context) error {
 }
 
 func (c *core) openSessions() {
+	c.ownSessions = make(map[string]string)
+	for _, p := range c.plan.Policies() {
+		if p.Session {
+			c.ownSessions[p.Category] = p.Tier
+		}
+	}
 	c.sessions = &sessions{
 		system: c.system, clock: c.clock, log: c.log, homes: c.sessionHomes,
 		idle: c.plan.IdleLimit, every: seenInterval(c.plan.IdleLimit),
@@ -225,11 +231,7 @@ func (c *core) sessionHomes(ctx context.Context) ([]home, error) {
 			registered[fact.Name[len(factSession):]] = string(fact.Value)
 		}
 	}
-	for _, p := range c.plan.Policies() {
-		if p.Session {
-			registered[p.Category] = p.Tier
-		}
-	}
+	maps.Copy(registered, c.ownSessions)
 	var homes []home
 	for _, category := range slices.Sorted(maps.Keys(registered)) {
 		if s, ok := c.stations[registered[category]]; ok {

@@ -105,8 +105,9 @@ func TestSaveThatRacesWithTheEndNeverSurvivesIt(t *testing.T) {
 	t.Parallel()
 	ctx, m := t.Context(), sagetest.Open(t)
 	c := manager.For[int](m, "session.context")
-	for round := range 200 {
+	for round := range 50 {
 		id := fmt.Sprintf("s%d", round)
+		must(t, c.Save(ctx, manager.Key(id, "first"), 0))
 		var savers sync.WaitGroup
 		for saver := range 8 {
 			savers.Go(func() {
@@ -122,13 +123,46 @@ func TestSaveThatRacesWithTheEndNeverSurvivesIt(t *testing.T) {
 			})
 		}
 		must(t, m.EndSession(ctx, id))
-		// A session that nobody had used before its end is a new one afterwards.
-		must(t, m.EndSession(ctx, id))
 		savers.Wait()
-		if got := keysOf(t, c, manager.Under(id)); len(got) != 0 && !slices.Contains(sessionsOf(t, m), fmt.Sprintf("%s:%d", id, len(got))) {
-			t.Fatalf("round %d: an ended session holds %q", round, got)
+		if got := keysOf(t, c, manager.Under(id)); len(got) != 0 {
+			t.Fatalf("round %d: the ended session holds %q", round, got)
 		}
 	}
+}
+
+func TestEndWaitsForASaveUnderWay(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, slow := t.Context(), make(chan struct{})
+		drivers := sagetest.Failing(all(), func(op string, k tiers.Key) error {
+			if op == "save" && k.Name == "s/slow" {
+				<-slow
+			}
+			return nil
+		})
+		m := sagetest.OpenWith(t, config.InMemory(), drivers)
+		c := manager.For[string](m, "session.context")
+		saved, over := make(chan error, 1), make(chan error, 1)
+		release := sync.OnceFunc(func() { close(slow) })
+		defer release()
+		go func() { saved <- c.Save(ctx, "s/slow", "v") }()
+		synctest.Wait()
+		go func() { over <- m.EndSession(ctx, "s") }()
+		synctest.Wait()
+		select {
+		case err := <-over:
+			t.Fatalf("it ended beside the save: %v", err)
+		default:
+		}
+		impatient, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		wantError(t, m.EndSession(impatient, "s"), context.DeadlineExceeded, "the wait honours its context")
+		must(t, c.Save(ctx, "other/a", "v")) // other sessions go on
+		release()
+		must(t, <-saved)
+		must(t, <-over)
+		absent(t, c, "s/slow", "saved in the moment of the end")
+	})
 }
 
 func TestIdleSessionsEnd(t *testing.T) {
