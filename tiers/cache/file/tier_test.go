@@ -2,6 +2,7 @@ package file_test
 
 import (
 	"context"
+	"os"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -33,7 +34,15 @@ var suite = tiertest.Config{
 	},
 }
 
-func TestConformance(t *testing.T) { tiertest.Run(t, suite) }
+// In CI the suite runs on the disk; elsewhere in memory where that is possible,
+// since it waits for thousands of fsyncs. All other tests use the disk.
+func TestConformance(t *testing.T) {
+	const memory = "/dev/shm"
+	if fi, err := os.Stat(memory); err == nil && fi.IsDir() && os.Getenv("CI") != "true" {
+		t.Setenv("TMPDIR", memory)
+	}
+	tiertest.Run(t, suite)
+}
 
 func BenchmarkTier(b *testing.B) { tiertest.Bench(b, suite) }
 

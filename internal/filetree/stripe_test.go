@@ -1,0 +1,144 @@
+package filetree
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sagestore/sagestore/tiers"
+)
+
+func newLocks(t *testing.T, dir string) *stripes {
+	t.Helper()
+	root, err := os.OpenRoot(dir)
+	must(t, err)
+	s := newStripes(root)
+	t.Cleanup(func() {
+		must(t, s.close())
+		must(t, root.Close())
+	})
+	return s
+}
+
+func TestOneHandleWithManyCallersDoesNotStarveAnother(t *testing.T) {
+	dir := t.TempDir()
+	busy, light := newLocks(t, dir), newLocks(t, dir)
+	ctx, stop := context.WithCancel(t.Context())
+	var turns atomic.Int64
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				release, err := busy.acquire(t.Context(), 3)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				time.Sleep(100 * time.Microsecond)
+				turns.Add(1)
+				release()
+			}
+		})
+	}
+	for turns.Load() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	for range 20 {
+		before := turns.Load()
+		release, err := light.acquire(t.Context(), 3)
+		must(t, err)
+		if n := turns.Load() - before; n > 200 {
+			t.Errorf("waited for %d turns of the others", n)
+		}
+		release()
+	}
+	stop()
+	wg.Wait()
+}
+
+func TestWaitingForALockEndsWithTheContext(t *testing.T) {
+	dir := t.TempDir()
+	holder, other := newLocks(t, dir), newLocks(t, dir)
+	release, err := holder.acquire(t.Context(), 0)
+	must(t, err)
+	defer release()
+	for what, s := range map[string]*stripes{"in the same handle": holder, "in another one": other} {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		if _, err := s.acquire(ctx, 0); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: %v", what, err)
+		}
+		cancel()
+	}
+	if _, ok, err := other.try(0); ok || err != nil {
+		t.Errorf("a taken lock was taken: %v", err)
+	}
+	free, err := other.acquire(t.Context(), 1)
+	must(t, err)
+	free()
+}
+
+func TestARemovalIsSeenByASaverThatPreparedBefore(t *testing.T) {
+	dir := t.TempDir()
+	tree := openTree(t, dir, func(c *Config) { c.Form = emptyForm{} })
+	c := &change{stem: "k", stripe: 5, dir: dirOf(t, tree)}
+	release, err := tree.stripes.acquire(t.Context(), 5)
+	must(t, err)
+	defer release()
+	must(t, tree.unchanged(c, 100))
+	must(t, tree.stripes.setRemoved(5, 100))
+	must(t, tree.stripes.setRemoved(5, 90))
+	if err := tree.unchanged(c, 100); !errors.Is(err, errMoved) {
+		t.Errorf("%v; a record with version 100 was there and is gone", err)
+	}
+	must(t, tree.unchanged(c, 101))
+}
+
+// emptyForm never finds anything.
+type emptyForm struct{ noForm }
+
+func (emptyForm) Find(*Dir, string, bool) (Found, error) { return Found{}, nil }
+
+func TestCallersOfOneDirectoryShareItsSync(t *testing.T) {
+	tree := openTree(t, t.TempDir(), nil)
+	synctest.Test(t, func(t *testing.T) {
+		// One is being synced, as far as the others can tell.
+		syncs := &dirSyncs{root: tree.root, top: tree.top, dirs: map[string]*dirSync{}}
+		busy := &dirSync{}
+		syncs.dirs[""] = busy
+		var wg sync.WaitGroup
+		for range 50 {
+			wg.Go(func() { must(t, syncs.sync(t.Context(), "")) })
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		wg.Go(func() {
+			if err := syncs.sync(ctx, ""); !errors.Is(err, tiers.ErrCommitUnknown) || !errors.Is(err, context.Canceled) {
+				t.Errorf("leaving early: %v", err)
+			}
+		})
+		synctest.Wait()
+		shared := busy.next
+		cancel()
+		synctest.Wait()
+		syncs.pass("", busy)
+		wg.Wait()
+		syncs.work.Wait()
+		select {
+		case <-shared.done:
+		default:
+			t.Error("the waiting callers were not answered by one sync")
+		}
+		if len(syncs.dirs) != 0 {
+			t.Errorf("still syncing: %v", syncs.dirs)
+		}
+	})
+}
+
+func TestASyncOfADirectoryThatIsGoneIsOneOfItsParent(t *testing.T) {
+	tree := openTree(t, t.TempDir(), nil)
+	must(t, tree.syncs.sync(t.Context(), "was/never/there"))
+}
