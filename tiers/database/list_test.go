@@ -79,6 +79,7 @@ func TestACorruptRowAmongOthersIsNamedAndTheRestIsThere(t *testing.T) {
 }
 
 func TestALongListDoesNotLetTheLogGrow(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "sage.db")
 	tier := mustOpen(t, Config{Path: path})
 	var rs []tiers.Record

@@ -44,10 +44,12 @@ func everything() []tiertest.Capability {
 }
 
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	tiertest.Run(t, tiertest.Config{Open: openIn, Durable: true, Shared: true, Require: everything()})
 }
 
 func TestConformanceInMemory(t *testing.T) {
+	t.Parallel()
 	tiertest.Run(t, tiertest.Config{Open: openMemory, Require: everything()})
 }
 

@@ -51,6 +51,7 @@ func countAsChild(dir string) int {
 }
 
 func TestTwoProcessesLoseNoUpdateAndSeeNoLock(t *testing.T) {
+	t.Parallel()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -78,6 +79,7 @@ func TestTwoProcessesLoseNoUpdateAndSeeNoLock(t *testing.T) {
 }
 
 func TestSixteenCallersLoseNoUpdate(t *testing.T) {
+	t.Parallel()
 	tier := mustOpen(t, Config{Path: t.TempDir() + "/sage.db"})
 	const callers, each = 16, 63
 	var wg sync.WaitGroup
