@@ -82,7 +82,7 @@ func randomPrograms(t *T) {
 // concurrentPrograms runs a program for each of several callers, who share a
 // space but no key.
 func concurrentPrograms(t *T) {
-	const callers, rounds = 8, 6
+	const callers, rounds = 8, 3
 	var done atomic.Int64
 	t.workers(callers, func(worker int) {
 		for round := range rounds {

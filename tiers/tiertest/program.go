@@ -101,16 +101,16 @@ func (s step) String() string {
 // programs generates short programs, which a failing one is shrunk to, and long
 // ones, which find more.
 func programs() *rapid.Generator[[]step] {
-	return rapid.OneOf(rapid.SliceOfN(steps(), 1, 12), longPrograms(), longPrograms())
+	return rapid.OneOf(rapid.SliceOfN(steps(), 1, 12), longPrograms(), longPrograms(), longPrograms(), longPrograms())
 }
 
-func longPrograms() *rapid.Generator[[]step] { return rapid.SliceOfN(steps(), 25, 60) }
+func longPrograms() *rapid.Generator[[]step] { return rapid.SliceOfN(steps(), 40, 100) }
 
 func steps() *rapid.Generator[step] {
 	// Listed as often as they should come up.
 	kinds := rapid.SampledFrom([]kind{
-		kindSave, kindSave, kindSave, kindSave, kindLoad, kindLoad, kindExists, kindDelete, kindDelete, kindTouch, kindTouch,
-		kindList, kindList, kindSaveMany, kindLoadMany, kindDeleteMany, kindApply, kindApply,
+		kindSave, kindSave, kindSave, kindSave, kindSave, kindSave, kindSave, kindSave, kindLoad, kindLoad, kindExists,
+		kindDelete, kindDelete, kindTouch, kindTouch, kindTouch, kindTouch, kindList, kindList, kindList, kindSaveMany, kindLoadMany, kindDeleteMany, kindApply, kindApply,
 		kindAdvance, kindAdvance, kindSweep, kindReopen,
 	})
 	return rapid.Custom(func(t *rapid.T) step {
