@@ -106,6 +106,13 @@ func readAll(paths []string, say func(string, ...any)) ([]transcript, error) {
 	return all, nil
 }
 
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
 // firstRun plays the transcripts, ends all sessions but the last, and answers
 // how many entries each category held before closing.
 func firstRun(ctx context.Context, cfg *config.Config, drivers tiers.Drivers, ts []transcript, watch *stopwatch, say func(string, ...any)) (held map[string]int, err error) {
@@ -122,11 +129,11 @@ func firstRun(ctx context.Context, cfg *config.Config, drivers tiers.Drivers, ts
 		if err := a.play(ctx, t); err != nil {
 			return nil, err
 		}
-		last := ""
+		last := ", then it was ended: its context and content are gone, what was learned stays"
 		if i == len(ts)-1 {
-			last = "; it is still going on when the app closes"
+			last = ", and it still goes on when the app closes"
 		}
-		say("session %s: %d steps stored%s", t.Session, len(t.Steps), last)
+		say("session %s: %s stored%s", t.Session, counted(len(t.Steps), "step"), last)
 		if i < len(ts)-1 {
 			if err := m.EndSession(ctx, t.Session); err != nil {
 				return nil, err

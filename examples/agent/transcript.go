@@ -111,7 +111,7 @@ func readLog(name string, r io.Reader) (ts []transcript, problems []string, err 
 			}
 		}
 		if err := json.Unmarshal(lines.Bytes(), &ev); err != nil {
-			problems = append(problems, fmt.Sprintf("%s:%d: %v", name, n, err))
+			problems = append(problems, fmt.Sprintf("%s:%d: not an event of a session: %s", name, n, clip(lines.Text(), 40)))
 			continue
 		}
 		if ev.Message == nil { // a summary, or something newer than this reader
