@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ type flaky struct {
 	*memory.Tier
 	server *server
 	clock  tiers.Clock
+	high   atomic.Uint64
 }
 
 // server is what the handles share.
@@ -32,6 +34,8 @@ type server struct {
 	refuse  func(tiers.Record) error
 	applied int
 	ahead   time.Duration
+	steady  bool // applying has an answer, for clocks on which nobody can wait to try again
+	unmet   bool // its clock is not known
 }
 
 func newServer() *server { return &server{back: make(chan struct{})} }
@@ -120,14 +124,30 @@ func (f *flaky) Ready(ctx context.Context) error {
 	return nil
 }
 
-func (f *flaky) ServerNow() (time.Time, bool) { return f.clock.Now().Add(f.server.ahead), true }
-func (f *flaky) Seen() tiers.Version          { return 0 }
+func (f *flaky) ServerNow() (time.Time, bool) {
+	f.server.mu.Lock()
+	defer f.server.mu.Unlock()
+	return f.clock.Now().Add(f.server.ahead), !f.server.unmet
+}
+
+func (f *flaky) Seen() tiers.Version { return tiers.Version(f.high.Load()) }
+
+// met notes versions, as a driver does.
+func (f *flaky) met(rs ...tiers.Record) {
+	for _, r := range rs {
+		for old := f.high.Load(); uint64(r.Version) > old && !f.high.CompareAndSwap(old, uint64(r.Version)); {
+			old = f.high.Load()
+		}
+	}
+}
 
 func (f *flaky) Load(ctx context.Context, k tiers.Key) (tiers.Record, error) {
 	if err := f.Away(); err != nil {
 		return tiers.Record{}, err
 	}
-	return f.Tier.Load(ctx, k)
+	r, err := f.Tier.Load(ctx, k)
+	f.met(r)
+	return r, err
 }
 
 func (f *flaky) Save(ctx context.Context, r tiers.Record, c tiers.Cond) (tiers.Record, error) {
@@ -136,6 +156,7 @@ func (f *flaky) Save(ctx context.Context, r tiers.Record, c tiers.Cond) (tiers.R
 		return tiers.Record{}, said
 	}
 	saved, err := f.Tier.Save(ctx, r, c)
+	f.met(saved)
 	return saved, errors.Join(err, said)
 }
 
@@ -149,7 +170,11 @@ func (f *flaky) Delete(ctx context.Context, k tiers.Key, c tiers.Cond) (bool, er
 }
 
 func (f *flaky) Apply(ctx context.Context, rs []tiers.Record, over []tiers.Cond) error {
-	if done, said := f.server.write(); !done {
+	if f.server.steady {
+		if err := f.Away(); err != nil {
+			return err
+		}
+	} else if done, said := f.server.write(); !done {
 		return said
 	}
 	f.server.mu.Lock()
@@ -163,6 +188,7 @@ func (f *flaky) Apply(ctx context.Context, rs []tiers.Record, over []tiers.Cond)
 			}
 		}
 	}
+	f.met(rs...)
 	return f.Tier.Apply(ctx, rs, over)
 }
 
@@ -170,7 +196,9 @@ func (f *flaky) LoadMany(ctx context.Context, ks []tiers.Key) ([]tiers.Record, e
 	if err := f.Away(); err != nil {
 		return make([]tiers.Record, len(ks)), err
 	}
-	return f.Tier.LoadMany(ctx, ks)
+	rs, err := f.Tier.LoadMany(ctx, ks)
+	f.met(rs...)
+	return rs, err
 }
 
 func (f *flaky) SaveMany(ctx context.Context, rs []tiers.Record, cs []tiers.Cond) ([]tiers.Record, error) {
@@ -179,6 +207,7 @@ func (f *flaky) SaveMany(ctx context.Context, rs []tiers.Record, cs []tiers.Cond
 		return make([]tiers.Record, len(rs)), said
 	}
 	saved, err := f.Tier.SaveMany(ctx, rs, cs)
+	f.met(saved...)
 	return saved, errors.Join(err, said)
 }
 
@@ -268,7 +297,7 @@ func newWorld(t testing.TB, clock tiers.Clock) *world {
 // open answers another handle: what another process would have.
 func (w *world) open() *txn.Journaled {
 	w.t.Helper()
-	j, err := txn.Journal(w.t.Context(), &flaky{w.inner, w.server, w.clock}, w.system, w.config)
+	j, err := txn.Journal(w.t.Context(), &flaky{Tier: w.inner, server: w.server, clock: w.clock}, w.system, w.config)
 	if err != nil {
 		w.t.Fatal(err)
 	}

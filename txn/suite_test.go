@@ -54,7 +54,7 @@ func opener(down bool) func(context.Context, string, tiers.Clock) (tiers.Tier, e
 		if down {
 			s := newServer()
 			s.set(true)
-			t = &flaky{inner, s, clock}
+			t = &flaky{Tier: inner, server: s, clock: clock}
 		}
 		j, err := txn.Journal(ctx, t, system, txn.Config{Epoch: "e1", Clock: clock})
 		if err != nil {
