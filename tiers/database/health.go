@@ -154,7 +154,7 @@ const leastRoom = 100 << 20
 
 func (t *Tier) findRoom() tiers.Finding {
 	free, size, err := room(filepath.Dir(t.path))
-	f := tiers.Finding{OK: true, Subject: "disk room", Message: fmt.Sprintf("%d MiB free of %d", free>>20, size>>20)}
+	f := tiers.Finding{OK: true, Subject: "disk room", Message: fmt.Sprintf("%d MiB free of %d MiB", free>>20, size>>20)}
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
 		f.Message = "not known on this system"
@@ -172,7 +172,7 @@ func (t *Tier) findMode() tiers.Finding {
 	if err != nil {
 		return tiers.Finding{Subject: f.Subject, Message: err.Error(), Hint: "check the directory of " + t.place}
 	}
-	f.Message = st.Mode().String()
+	f.Message = fmt.Sprintf("%s, mode %04o", t.place, st.Mode().Perm())
 	if st.Mode().Perm()&0o077 != 0 {
 		f.OK, f.Hint = false, "others may read it: chmod 600 "+t.place+" while no process has it open"
 	}
