@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sagestore/sagestore/config"
@@ -42,7 +43,8 @@ func (m *Manager) Tiers() map[string]tiers.Info {
 }
 
 // Diagnose checks the running store: what each tier finds about itself, and what
-// the configuration means for what is stored.
+// the configuration means for what is stored. A finding that is OK and yet has a
+// hint is advice: a warning of the configuration.
 func (m *Manager) Diagnose(ctx context.Context) []tiers.Finding {
 	slot, err := m.enter(ctx)
 	if err != nil {
@@ -52,30 +54,41 @@ func (m *Manager) Diagnose(ctx context.Context) []tiers.Finding {
 	c := m.core
 	var all []tiers.Finding
 	for _, name := range c.order {
-		s := c.stations[name]
-		h := s.health(ctx, c.clock)
-		alive := tiers.Finding{OK: h.Up, Subject: "tier " + name, Message: s.driver + " answers"}
-		if !h.Up {
-			alive.Message, alive.Hint = s.driver+": "+h.Error, "see that it runs and that this process may reach it"
-		}
-		all = append(all, alive)
-		if d, ok := tiers.As[tiers.Diagnoser](s.tier); ok {
-			for _, f := range d.Diagnose(ctx) {
-				f.Subject = name + ": " + f.Subject
-				all = append(all, f)
-			}
-		}
-		if b, err := c.system.Backlog(ctx, name); err == nil && b.Rows > 0 {
-			all = append(all, tiers.Finding{Subject: name + ": journal", Message: fmt.Sprintf(
-				"%d writes wait since %s", b.Rows, b.Oldest.UTC().Format(time.RFC3339)), Hint: "they are applied when the tier is back"})
-		}
+		all = append(all, c.diagnoseTier(ctx, name)...)
 	}
 	all = append(all, c.changedTTLs()...)
 	all = append(all, c.unlisted()...)
 	for _, w := range c.plan.Warnings() {
-		all = append(all, tiers.Finding{Subject: "configuration", Message: w.String(), Hint: "see `sagestore config check`"})
+		all = append(all, tiers.Finding{OK: true, Subject: "configuration", Message: w.String(), Hint: "see docs/CONFIG.md"})
 	}
 	return all
+}
+
+// diagnoseTier adds to what a tier finds about itself what it left out: whether
+// it answers, and what waits for it in the journal.
+func (c *core) diagnoseTier(ctx context.Context, name string) (found []tiers.Finding) {
+	s := c.stations[name]
+	bad, journal := false, false
+	if d, ok := tiers.As[tiers.Diagnoser](s.tier); ok {
+		for _, f := range d.Diagnose(ctx) {
+			bad, journal = bad || !f.OK, journal || f.Subject == "journal"
+			f.Subject = name + ": " + strings.TrimPrefix(f.Subject, name+" ")
+			found = append(found, f)
+		}
+	}
+	if b, err := c.system.Backlog(ctx, name); err == nil && b.Rows > 0 && !journal {
+		found = append(found, tiers.Finding{Subject: name + ": journal", Message: fmt.Sprintf(
+			"%d writes wait since %s", b.Rows, b.Oldest.UTC().Format(time.RFC3339)), Hint: "they are applied when the tier is back"})
+	}
+	switch h := s.health(ctx, c.clock); {
+	case h.Up:
+		found = slices.Insert(found, 0, tiers.Finding{OK: true, Subject: "tier " + name, Message: s.driver + " answers"})
+	case !bad:
+		found = slices.Insert(found, 0, tiers.Finding{
+			Subject: "tier " + name, Message: s.driver + ": " + h.Error, Hint: "see that it runs and that this process may reach it",
+		})
+	}
+	return found
 }
 
 // changedTTLs finds categories whose older records keep another TTL than the

@@ -50,6 +50,8 @@ func advise(err error) error {
 	switch {
 	case errors.Is(err, tiers.ErrNotFound), errors.Is(err, tiers.ErrExists):
 		return err // plain answers
+	case errors.Is(err, tiers.ErrKey), errors.Is(err, tiers.ErrCategory):
+		return err // they say themselves what would be right
 	case errors.Is(err, tiers.ErrConflict):
 		hint = "load the entry again and decide anew, or use Modify"
 	case errors.Is(err, tiers.ErrUnavailable):

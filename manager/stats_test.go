@@ -163,3 +163,27 @@ func TestDiagnoseGathersWhatTheTiersFind(t *testing.T) {
 		t.Errorf("found %q, without what the database says", subjects)
 	}
 }
+
+func TestDiagnoseSaysEachThingOnce(t *testing.T) {
+	t.Parallel()
+	cfg := config.Default()
+	cfg.DataDir = t.TempDir()
+	cfg.Backup.Enabled = true // which the configuration warns of
+	said := map[string]bool{}
+	advice := 0
+	for _, f := range sagetest.OpenWith(t, cfg, all()).Diagnose(t.Context()) {
+		if said[f.Subject+f.Message] {
+			t.Errorf("%+v is said twice", f)
+		}
+		said[f.Subject+f.Message] = true
+		if f.OK && f.Hint != "" {
+			advice++
+		}
+		if !f.OK {
+			t.Errorf("%+v, but nothing is broken", f)
+		}
+	}
+	if advice == 0 {
+		t.Error("the warnings of the configuration are no advice")
+	}
+}
