@@ -2,13 +2,15 @@ package database
 
 import (
 	"context"
+	"database/sql"
 	"database/sql/driver"
 	"embed"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strconv"
-	"strings"
 
+	"github.com/pressly/goose/v3"
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/sagestore/sagestore/tiers"
@@ -21,8 +23,6 @@ const applicationID = 0x73616765
 // migrations. It is kept in PRAGMA user_version.
 const schemaNow = 2
 
-// The migrations are in the format of goose, forward only.
-//
 //go:embed migrations/*.sql
 var migrations embed.FS
 
@@ -98,68 +98,79 @@ func migrate(ctx context.Context, c *conn) (err error) {
 	return err
 }
 
-// bookkeeping is the version table of the files' format (goose), so that its tools
-// can tell what a database has.
-const bookkeeping = `CREATE TABLE IF NOT EXISTS migrations (
-	id         INTEGER PRIMARY KEY AUTOINCREMENT,
-	version_id INTEGER NOT NULL,
-	is_applied INTEGER NOT NULL,
-	tstamp     TIMESTAMP DEFAULT (datetime('now'))
-)`
-
 // up runs the migrations that are missing, up to one, inside the transaction
 // that is open on c.
 func up(ctx context.Context, c *conn, schema int64) error {
-	if _, err := c.exec(ctx, bookkeeping); err != nil {
-		return err
-	}
-	done, err := c.number(ctx, "SELECT coalesce(max(version_id), -1) FROM migrations WHERE is_applied")
+	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
 		return err
 	}
-	if done < 0 { // the format begins with a version 0
-		if err := c.migrated(ctx, 0); err != nil {
-			return err
-		}
-	}
-	files, err := migrations.ReadDir("migrations")
+	db := sql.OpenDB(lent{c})
+	p, err := goose.NewProvider(goose.DialectSQLite3, db, files,
+		goose.WithTableName("migrations"), goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
 	if err != nil {
-		return err
+		return errors.Join(err, db.Close())
 	}
-	for _, f := range files {
-		number, _, _ := strings.Cut(f.Name(), "_")
-		version, err := strconv.ParseInt(number, 10, 64)
-		if err != nil {
-			return fmt.Errorf("the migration %s has no number: %w", f.Name(), err)
-		}
-		if version <= done || version > schema {
-			continue
-		}
-		text, err := migrations.ReadFile("migrations/" + f.Name())
-		if err != nil {
-			return err
-		}
-		if err := c.script(ctx, string(text)); err != nil {
-			return fmt.Errorf("the migration %s failed: %w", f.Name(), err)
-		}
-		if err := c.migrated(ctx, version); err != nil {
-			return err
-		}
-	}
-	return nil
+	_, err = p.UpTo(ctx, schema)
+	return errors.Join(err, db.Close())
 }
 
-func (c *conn) migrated(ctx context.Context, version int64) error {
-	_, err := c.exec(ctx, "INSERT INTO migrations (version_id, is_applied) VALUES (?, 1)", version)
-	return err
+// lent lets database/sql use a connection that stays ours. A transaction on it
+// is a savepoint in the one that is open already.
+type lent struct{ c *conn }
+
+var (
+	_ driver.Connector      = lent{}
+	_ driver.ConnBeginTx    = lentConn{}
+	_ driver.ExecerContext  = lentConn{}
+	_ driver.QueryerContext = lentConn{}
+)
+
+func (l lent) Connect(context.Context) (driver.Conn, error) { return lentConn(l), nil }
+
+func (l lent) Driver() driver.Driver { return nil }
+
+type lentConn struct{ c *conn }
+
+func (l lentConn) Prepare(query string) (driver.Stmt, error) { return l.c.raw.Prepare(query) }
+
+func (l lentConn) Close() error { return nil }
+
+func (l lentConn) Begin() (driver.Tx, error) {
+	return l.BeginTx(context.Background(), driver.TxOptions{})
 }
 
-// script runs several statements, which are not kept prepared.
-func (c *conn) script(ctx context.Context, text string) error {
-	e, ok := c.raw.(driver.ExecerContext)
+func (l lentConn) BeginTx(ctx context.Context, _ driver.TxOptions) (driver.Tx, error) {
+	_, err := l.c.exec(ctx, "SAVEPOINT migration")
+	return lentTx(l), err
+}
+
+func (l lentConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	e, ok := l.c.raw.(driver.ExecerContext)
 	if !ok {
-		return errors.New("the SQLite driver can't run scripts")
+		return nil, driver.ErrSkip
 	}
-	_, err := e.ExecContext(ctx, text, nil)
+	return e.ExecContext(ctx, query, args)
+}
+
+func (l lentConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	q, ok := l.c.raw.(driver.QueryerContext)
+	if !ok {
+		return nil, driver.ErrSkip
+	}
+	return q.QueryContext(ctx, query, args)
+}
+
+type lentTx struct{ c *conn }
+
+func (l lentTx) Commit() error {
+	_, err := l.c.exec(context.Background(), "RELEASE migration")
 	return err
+}
+
+func (l lentTx) Rollback() error {
+	if _, err := l.c.exec(context.Background(), "ROLLBACK TO migration"); err != nil {
+		return err
+	}
+	return l.Commit()
 }
