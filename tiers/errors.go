@@ -10,7 +10,7 @@ import (
 
 // Every sentinel of the module, matched with [errors.Is].
 var (
-	ErrNotFound      = error(notFound{}) // also fs.ErrNotExist
+	ErrNotFound      = error(notFoundError{}) // also fs.ErrNotExist
 	ErrExists        = errors.New("already exists")
 	ErrConflict      = errors.New("conflict: another version is stored")
 	ErrTooLarge      = errors.New("too large")
@@ -31,10 +31,10 @@ var (
 	ErrCommitUnknown = errors.New("outcome unknown: it may or may not have been stored")
 )
 
-type notFound struct{}
+type notFoundError struct{}
 
-func (notFound) Error() string        { return "not found" }
-func (notFound) Is(target error) bool { return target == fs.ErrNotExist }
+func (notFoundError) Error() string        { return "not found" }
+func (notFoundError) Is(target error) bool { return target == fs.ErrNotExist }
 
 // Error says which operation failed on what. Err wraps a sentinel where one
 // fits; Hint says what to do next.
