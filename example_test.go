@@ -37,7 +37,7 @@ func Example() {
 	_, err = prefs.Load(ctx, "user-43")
 	fmt.Println(errors.Is(err, tiers.ErrNotFound))
 
-	p, err = prefs.Modify(ctx, "user-42", func(p *Preferences, found bool) error {
+	p, err = prefs.Modify(ctx, "user-42", func(p *Preferences, _ bool) error {
 		p.Font += 2
 		return nil
 	})

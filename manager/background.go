@@ -49,9 +49,9 @@ func (m *Manager) Background(name string, every time.Duration, fn func(context.C
 type jobs struct {
 	clock  tiers.Clock
 	log    *slog.Logger
-	dir    string // of the locks; empty: every job is this process's own
-	off    bool   // run nothing but the last time
-	ctx    context.Context
+	dir    string          // of the locks; empty: every job is this process's own
+	off    bool            // run nothing but the last time
+	ctx    context.Context //nolint:containedctx // the life of the work, ended by stop
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 

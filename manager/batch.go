@@ -50,7 +50,7 @@ func (p *place) failMany(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // only an outermost join is taken apart
+	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
 		return p.fail(op, "", err)
 	}

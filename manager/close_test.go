@@ -82,7 +82,7 @@ func TestContextOfCloseEndsOnlyTheWaiting(t *testing.T) {
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		begin := time.Now()
+		begin := tiers.SystemClock().Now()
 		must(t, m.Close(ctx))
 		if took := time.Since(begin); took != time.Second || !flushed || !tierClosed.Load() {
 			t.Errorf("closed after %v, flushed %v, tier closed %v", took, flushed, tierClosed.Load())

@@ -113,13 +113,13 @@ func (c *Collection[T]) save(ctx context.Context, key string, v *T, o saveOption
 }
 
 // Load answers the value, or tiers.ErrNotFound.
-func (c *Collection[T]) Load(ctx context.Context, key string, opts ...LoadOption) (T, error) {
+func (c *Collection[T]) Load(ctx context.Context, key string, _ ...LoadOption) (T, error) {
 	v, _, err := c.load(ctx, key)
 	return v, err
 }
 
 // LoadOr answers the value, or absent when there is none.
-func (c *Collection[T]) LoadOr(ctx context.Context, key string, absent T, opts ...LoadOption) (T, error) {
+func (c *Collection[T]) LoadOr(ctx context.Context, key string, absent T, _ ...LoadOption) (T, error) {
 	v, _, err := c.load(ctx, key)
 	if errors.Is(err, tiers.ErrNotFound) {
 		return absent, nil
@@ -128,7 +128,7 @@ func (c *Collection[T]) LoadOr(ctx context.Context, key string, absent T, opts .
 }
 
 // Entry answers the value with its version and times, or tiers.ErrNotFound.
-func (c *Collection[T]) Entry(ctx context.Context, key string, opts ...LoadOption) (Entry[T], error) {
+func (c *Collection[T]) Entry(ctx context.Context, key string, _ ...LoadOption) (Entry[T], error) {
 	v, rec, err := c.load(ctx, key)
 	if err != nil {
 		return Entry[T]{}, err

@@ -2,8 +2,7 @@ package manager
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
+	"encoding/binary"
 	"iter"
 	"time"
 
@@ -20,18 +19,13 @@ type asTier struct {
 	tier string
 }
 
-// parcel is a record's own data, which the manager would make itself.
-type parcel struct {
-	Value  []byte
-	Nil    bool
-	Codec  string
-	Schema uint32
-	Flags  tiers.Flags
-}
-
-func pack(r tiers.Record) (Encoded, error) {
-	b, err := json.Marshal(parcel{r.Value, r.Value == nil, r.Codec, r.Schema, r.Flags})
-	return Encoded{Codec: "raw", Value: b}, err
+// pack puts what the manager would make itself before the value: the flags, the
+// schema, and the codec with its length.
+func pack(r tiers.Record) Encoded {
+	b := append(make([]byte, 0, len(r.Value)+16+len(r.Codec)), byte(r.Flags), byte(len(r.Codec)))
+	b = binary.BigEndian.AppendUint32(b, r.Schema)
+	b = append(b, r.Codec...)
+	return Encoded{Codec: "raw", Value: append(b, r.Value...)}
 }
 
 func unpack(i Item) (tiers.Record, error) {
@@ -39,18 +33,16 @@ func unpack(i Item) (tiers.Record, error) {
 	if err := i.Decode(&e); err != nil {
 		return tiers.Record{}, err
 	}
-	var p parcel
-	if err := json.Unmarshal(e.Value, &p); err != nil {
-		return tiers.Record{}, errors.Join(tiers.ErrCorrupt, err)
-	}
-	if p.Value == nil {
-		p.Value = []byte{}
-	}
-	return tiers.Record{
-		Key:   tiers.Key{Namespace: i.Namespace, Category: i.Category, Name: i.Key},
-		Value: p.Value, Codec: p.Codec, Schema: p.Schema, Flags: p.Flags,
+	r := tiers.Record{
+		Key:     tiers.Key{Namespace: i.Namespace, Category: i.Category, Name: i.Key},
 		Version: i.Version, Created: i.Created, Updated: i.Updated, Expires: i.Expires,
-	}, nil
+	}
+	if len(e.Value) < 6 || len(e.Value) < 6+int(e.Value[1]) {
+		return r, tiers.ErrCorrupt
+	}
+	r.Flags, r.Schema = tiers.Flags(e.Value[0]), binary.BigEndian.Uint32(e.Value[2:])
+	r.Codec, r.Value = string(e.Value[6:6+e.Value[1]]), e.Value[6+e.Value[1]:]
+	return r, nil
 }
 
 func lifeFor(ttl time.Duration) Life {
@@ -69,11 +61,7 @@ func (a *asTier) Load(ctx context.Context, k tiers.Key) (tiers.Record, error) {
 }
 
 func (a *asTier) Save(ctx context.Context, r tiers.Record, c tiers.Cond) (tiers.Record, error) {
-	e, err := pack(r)
-	if err != nil {
-		return tiers.Record{}, err
-	}
-	i, err := a.m.Namespace(r.Namespace).SaveItem(ctx, r.Category, r.Name, e, lifeFor(r.TTL), condition{c})
+	i, err := a.m.Namespace(r.Namespace).SaveItem(ctx, r.Category, r.Name, pack(r), lifeFor(r.TTL), condition{c})
 	if err != nil {
 		return tiers.Record{}, err
 	}

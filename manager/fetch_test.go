@@ -66,15 +66,15 @@ func TestFailedFetchGivesAllTheRealError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := manager.For[int](sagetest.Open(t), "session.preferences")
-		real := errors.New("the model is overloaded")
+		cause := errors.New("the model is overloaded")
 		var callers sync.WaitGroup
 		for range 10 {
 			callers.Go(func() {
 				_, err := c.Fetch(t.Context(), "k", func(context.Context) (int, error) {
 					time.Sleep(time.Second)
-					return 0, real
+					return 0, cause
 				})
-				wantError(t, err, real, "each")
+				wantError(t, err, cause, "each")
 			})
 		}
 		callers.Wait()
@@ -94,10 +94,10 @@ func TestComputationEndsWhenNobodyWaits(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		ended := make(chan time.Time, 1)
-		begin := time.Now()
+		begin := tiers.SystemClock().Now()
 		_, err := c.Fetch(ctx, "k", func(ctx context.Context) (int, error) {
 			<-ctx.Done()
-			ended <- time.Now()
+			ended <- tiers.SystemClock().Now()
 			return 0, ctx.Err()
 		})
 		wantError(t, err, context.DeadlineExceeded, "the caller")

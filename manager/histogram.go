@@ -15,7 +15,7 @@ const bucketCount = 64 * 4
 func (h *histogram) add(d time.Duration) { h.buckets[bucketOf(max(d, 0))].Add(1) }
 
 func bucketOf(d time.Duration) int {
-	n := uint64(d)
+	n := uint64(d) //nolint:gosec // never negative, see add
 	if n < 4 {
 		return int(n)
 	}
@@ -29,7 +29,7 @@ func bucketTop(i int) time.Duration {
 		return time.Duration(i)
 	}
 	top, quarter := i/4+1, uint64(i%4)
-	return time.Duration((4+quarter+1)<<(top-2) - 1)
+	return time.Duration((4+quarter+1)<<(top-2) - 1) //nolint:gosec // below 1<<63 for every bucket in use
 }
 
 // snapshot adds the counts to sum.

@@ -55,8 +55,6 @@ func unescapeSegment(s string) string {
 
 // firstSegment answers the text of the key before its first "/".
 func firstSegment(key string) string {
-	if i := strings.IndexByte(key, '/'); i >= 0 {
-		return key[:i]
-	}
-	return key
+	first, _, _ := strings.Cut(key, "/")
+	return first
 }

@@ -29,6 +29,7 @@ func must(t testing.TB, err error) {
 
 // value answers what a call answered, and fails the test with its error.
 func value[T any](t testing.TB) func(v T, err error) T {
+	t.Helper()
 	return func(v T, err error) T {
 		t.Helper()
 		if err != nil {

@@ -61,7 +61,6 @@ type core struct {
 
 	system      tiers.System
 	systemTier  tiers.Tier // that offers it
-	ownSystem   bool       // it is no tier of the configuration
 	stations    map[string]*station
 	order       []string // names of the stations
 	epoch       string

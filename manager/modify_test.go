@@ -86,7 +86,7 @@ func TestTwoProcessesModifyOneCounter(t *testing.T) {
 	var both sync.WaitGroup
 	for range contenders {
 		both.Go(func() {
-			cmd := exec.CommandContext(t.Context(), os.Args[0]) //nolint:gosec // this very test
+			cmd := exec.CommandContext(t.Context(), os.Args[0])
 			cmd.Env = append(os.Environ(), "SAGESTORE_TEST_CHILD=count", "SAGESTORE_TEST_DIR="+dir)
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Errorf("a process failed: %v\n%s", err, out)

@@ -38,13 +38,12 @@ const sampleMemory = 31
 
 // call is one call under way. It is a value, so that it costs no allocation.
 type call struct {
-	route  *route
-	op     string
-	start  time.Time
-	end    func(error)
-	slot   uint32
-	timed  bool
-	silent bool // hits and misses are counted by the caller
+	route *route
+	op    string
+	start time.Time
+	end   func(error)
+	slot  uint32
+	timed bool
 }
 
 // begin enters the gate, starts the clock and tells the observer.

@@ -81,7 +81,7 @@ func Open(ctx context.Context, cfg *config.Config, drivers tiers.Drivers, opts .
 		return nil, &tiers.Error{Op: "open", Err: errors.Join(err, c.closeTiers(context.WithoutCancel(ctx)))}
 	}
 	m := &Manager{core: c}
-	if err := c.startJobs(m); err != nil {
+	if err := c.startJobs(); err != nil {
 		return nil, errors.Join(err, m.Close(context.WithoutCancel(ctx)))
 	}
 	return m, nil
@@ -268,7 +268,7 @@ func (c *core) compareFacts(ctx context.Context) error {
 }
 
 // startJobs starts the manager's own background work.
-func (c *core) startJobs(m *Manager) error {
+func (c *core) startJobs() error {
 	s := c.sessions
 	all := []*job{
 		{name: "sessions-seen", every: s.every, run: s.writeSeen},

@@ -46,7 +46,7 @@ func advise(err error) error {
 	if errors.As(err, &e) && e.Hint != "" {
 		return err
 	}
-	hint := ""
+	var hint string
 	switch {
 	case errors.Is(err, tiers.ErrNotFound), errors.Is(err, tiers.ErrExists):
 		return err // plain answers

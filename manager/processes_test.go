@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/sagestore/sagestore/config"
 	"github.com/sagestore/sagestore/manager"
+	"github.com/sagestore/sagestore/sagetest"
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -28,7 +28,7 @@ type other struct {
 
 func startOther(t testing.TB, dir string) *other {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0]) //nolint:gosec // this very test
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), "SAGESTORE_TEST_CHILD=obey", "SAGESTORE_TEST_DIR="+dir)
 	cmd.Stderr = os.Stderr
 	in := value[io.WriteCloser](t)(cmd.StdinPipe())
@@ -102,15 +102,17 @@ func obey(ctx context.Context) error {
 				err = errors.New("idle")
 			}
 		}
+		answer := "ok"
 		switch {
-		case err == nil:
-			fmt.Println("ok")
 		case errors.Is(err, tiers.ErrNotFound):
-			fmt.Println("not found")
+			answer = "not found"
 		case errors.Is(err, tiers.ErrSessionEnded):
-			fmt.Println("ended")
-		default:
-			fmt.Println(strings.ReplaceAll(err.Error(), "\n", " "))
+			answer = "ended"
+		case err != nil:
+			answer = strings.ReplaceAll(err.Error(), "\n", " ")
+		}
+		if _, err := io.WriteString(os.Stdout, answer+"\n"); err != nil {
+			return err
 		}
 	}
 	return m.Close(ctx)
@@ -119,8 +121,8 @@ func obey(ctx context.Context) error {
 // soon polls for what another process does in its own time.
 func soon(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
+	for deadline := tiers.SystemClock().Now().Add(20 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {
+		if tiers.SystemClock().Now().After(deadline) {
 			t.Fatalf("not within 20 s: %s", what)
 		}
 	}
@@ -189,4 +191,31 @@ func TestOneProcessOwnsAJobUntilItGoes(t *testing.T) {
 	_ = first.cmd.Wait() // it was killed
 	soon(t, "the second process takes over", func() bool { return second.do("job") == "ok" })
 	second.end()
+}
+
+func TestSessionWhoseProcessDiedWhileEndingItIsFinished(t *testing.T) {
+	t.Parallel()
+	ctx, dir := t.Context(), t.TempDir()
+	broken := sagetest.Failing(all(), func(op string, k tiers.Key) error {
+		if op == "delete" && k.Category == "app.parts" {
+			return tiers.ErrUnavailable // as if it died here
+		}
+		return nil
+	})
+	m := value[*manager.Manager](t)(manager.Open(ctx, sharedConfig(dir), broken))
+	must(t, m.Save(ctx, "app.parts", "s/a", "v"))
+	must(t, m.Save(ctx, "app.parts", "kept/a", "v"))
+	wantError(t, m.EndSession(ctx, "s"), tiers.ErrUnavailable, "end")
+	closeNow(t, m)
+
+	clock := sagetest.NewClock(tiers.SystemClock().Now())
+	m = value[*manager.Manager](t)(manager.Open(ctx, sharedConfig(dir), all(), manager.WithClock(clock)))
+	defer closeNow(t, m)
+	var v string
+	must(t, m.Load(ctx, "app.parts", "s/a", &v)) // left behind
+	soon(t, "the background work removes it", func() bool {
+		clock.Advance(5 * time.Second)
+		return errors.Is(m.Load(ctx, "app.parts", "s/a", &v), tiers.ErrNotFound)
+	})
+	must(t, m.Load(ctx, "app.parts", "kept/a", &v))
 }

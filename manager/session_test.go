@@ -213,7 +213,7 @@ func TestFailedEndIsFinishedByTheNext(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	var broken error
-	drivers := sagetest.Failing(all(), func(op string, k tiers.Key) error {
+	drivers := sagetest.Failing(all(), func(op string, _ tiers.Key) error {
 		if op == "delete" {
 			return broken
 		}

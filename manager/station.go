@@ -57,8 +57,10 @@ func notLinked(tier, driver string) error {
 	if tier == "memory" || tier == "cache" || tier == "database" || tier == "file" {
 		hint = "import " + packageOf(tier, driver) + " and add its Driver() to the list given to Open, or give it all.Tiers() of " + module + "all"
 	}
-	return &tiers.Error{Op: "open", Tier: tier, Hint: hint,
-		Err: fmt.Errorf("%w: the driver %q is not linked into this program", tiers.ErrUnsupported, driver)}
+	return &tiers.Error{
+		Op: "open", Tier: tier, Hint: hint,
+		Err: fmt.Errorf("%w: the driver %q is not linked into this program", tiers.ErrUnsupported, driver),
+	}
 }
 
 // findDriver finds the driver of a tier.
@@ -160,12 +162,12 @@ func (c *core) openRest(ctx context.Context, drivers tiers.Drivers) error {
 		})
 	}
 	_ = g.Wait() // the errors are in errs
-	for _, s := range opened {
+	for i, s := range opened {
 		if s == nil {
 			continue
 		}
 		c.stations[s.name] = s // so that it is closed whatever comes next
-		errs = append(errs, c.journaled(ctx, s))
+		errs[i] = c.journaled(ctx, s)
 	}
 	return errors.Join(errs...)
 }

@@ -42,7 +42,7 @@ func TestErrorsAreCountedAndComplete(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	full := false
-	drivers := sagetest.Failing(all(), func(op string, k tiers.Key) error {
+	drivers := sagetest.Failing(all(), func(op string, _ tiers.Key) error {
 		if full && op == "save" {
 			return tiers.ErrFull
 		}
@@ -74,7 +74,7 @@ func TestHealthTellsWhichTierIsAwaySinceWhen(t *testing.T) {
 	ctx, clock := t.Context(), sagetest.NewClock(start)
 	var mu sync.Mutex
 	var away error
-	drivers := sagetest.Failing(all()[:2], func(op string, k tiers.Key) error {
+	drivers := sagetest.Failing(all()[:2], func(op string, _ tiers.Key) error {
 		mu.Lock()
 		defer mu.Unlock()
 		if op == "ping" {

@@ -54,7 +54,7 @@ func TestStoreOfTheFileTierReachesItsCategories(t *testing.T) {
 	if got["n"] != 1 {
 		t.Errorf("loaded %v", got)
 	}
-	text, err := os.ReadFile(filepath.Join(dir, "data", "config", "settings.json")) //nolint:gosec // of this test
+	text, err := os.ReadFile(filepath.Join(dir, "data", "config", "settings.json"))
 	if err != nil || !strings.Contains(string(text), "\n") {
 		t.Errorf("pretty JSON at the documented place: %q, %v", text, err)
 	}

@@ -57,13 +57,13 @@ func (m *Manager) SaveItem(ctx context.Context, category, key string, v any, opt
 // schema number are decoded as they are. An *any gets maps, lists, text, numbers
 // and so on; an *[]byte takes a value of the raw codec, and an *[Encoded] what
 // is stored whatever its codec.
-func (m *Manager) Load(ctx context.Context, category, key string, into any, opts ...LoadOption) error {
+func (m *Manager) Load(ctx context.Context, category, key string, into any, _ ...LoadOption) error {
 	p := m.core.place(m.scope(), category, nil)
 	return p.loadAny(ctx, key, into)
 }
 
 // Item answers an entry without decoding its value.
-func (m *Manager) Item(ctx context.Context, category, key string, opts ...LoadOption) (Item, error) {
+func (m *Manager) Item(ctx context.Context, category, key string, _ ...LoadOption) (Item, error) {
 	p := m.core.place(m.scope(), category, nil)
 	return p.loadItem(ctx, key)
 }

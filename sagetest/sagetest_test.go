@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestOpenIsClosedWithItsTest(t *testing.T) {
+func TestOpenIsClosedWithItsTest(t *testing.T) { //nolint:tparallel // the inner test has to be over
 	t.Parallel()
 	var m *manager.Manager
 	t.Run("inner", func(t *testing.T) {
