@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/sagestore/sagestore/internal/nearest"
 )
 
 // check reports every fault of the configuration.
@@ -74,7 +76,7 @@ func orWords(l leaf, text string, grammar func() string) (problem string) {
 	if problem == "" {
 		return ""
 	}
-	if best := nearest(text, l.words); best != "" && len(text) > 3 {
+	if best := nearest.Name(text, l.words); best != "" && len(text) > 3 {
 		return fmt.Sprintf("%q is not known; did you mean %q?", text, best)
 	}
 	return problem + orWord(l.words)

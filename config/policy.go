@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sagestore/sagestore/internal/nearest"
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -175,7 +176,7 @@ func parentOf(name string) string {
 // looksMisspelt tells whether a name without a rule is so close to a known one
 // that routing it by default_store would hide a typing error.
 func (e *Effective) looksMisspelt(name string) bool {
-	return slices.ContainsFunc(e.known(), func(known string) bool { return distance(name, known, 3) < 3 })
+	return slices.ContainsFunc(e.known(), func(known string) bool { return nearest.Distance(name, known, 3) < 3 })
 }
 
 func (e *Effective) unknown(name string) error {
@@ -189,7 +190,7 @@ func (e *Effective) unknown(name string) error {
 	} else if e.cfg.DefaultStore != "" {
 		hint = "list it under categories if it is not a typing error"
 	}
-	if best := nearest(name, names); best != "" {
+	if best := nearest.Name(name, names); best != "" {
 		hint = fmt.Sprintf("did you mean %q? else %s", best, hint)
 	}
 	return &tiers.Error{Op: "use", Category: name, Hint: hint, Err: tiers.ErrCategory}

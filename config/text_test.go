@@ -61,29 +61,6 @@ func TestCronExpressions(t *testing.T) {
 	}
 }
 
-func TestDistanceCountsEdits(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		want int
-	}{
-		{"", "", 0},
-		{"abc", "abc", 0},
-		{"abc", "abd", 1},
-		{"abc", "ab", 1},
-		{"abc", "acb", 1},
-		{"kitten", "sitting", 3},
-		{"abc", "", 3},
-		{"abcdefgh", "z", 5},
-	} {
-		if got := distance(c.a, c.b, 5); got != c.want {
-			t.Errorf("%q to %q is %d, want %d", c.a, c.b, got, c.want)
-		}
-		if got := distance(c.b, c.a, 5); got != c.want {
-			t.Errorf("%q to %q is %d, want %d", c.b, c.a, got, c.want)
-		}
-	}
-}
-
 func TestKeysInSnakeCase(t *testing.T) {
 	for name, want := range map[string]string{"BasePath": "base_path", "URL": "url", "TTLDefault": "ttl_default", "APIKey": "api_key", "Path": "path", "S3Bucket": "s3_bucket"} {
 		if got := snake(name); got != want {

@@ -23,6 +23,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/sagestore/sagestore/internal/nearest"
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -113,7 +114,7 @@ func (r *Registry) Codec(name string) (Codec, error) {
 		return c, nil
 	}
 	hint := "registered are " + strings.Join(r.Names(), ", ")
-	if near, ok := nearest(name, r.Names()); ok {
+	if near := nearest.Name(name, r.Names()); near != "" {
 		hint = fmt.Sprintf("did you mean %q? %s", near, hint)
 	}
 	return nil, tiers.Hint(fmt.Errorf("%w: no codec %q is registered", tiers.ErrCodec, name), hint)
