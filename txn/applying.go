@@ -155,7 +155,7 @@ func (j *Journaled) applyRows(ctx context.Context, rows []tiers.Row) (done []tie
 		return nil, err
 	case len(rows) == 1:
 		if j.apply.stick(&rows[0], err) {
-			j.log.Error("the tier refuses a row of the journal; it stays there", "tier", j.name, "category", rows[0].Category, "cause", cause(err))
+			j.log.ErrorContext(ctx, "the tier refuses a row of the journal; it stays there", "tier", j.name, "category", rows[0].Category, "cause", cause(err))
 		}
 		return nil, err
 	}

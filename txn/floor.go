@@ -99,5 +99,5 @@ func (j *Journaled) least() tiers.Version {
 }
 
 func version(t time.Time) tiers.Version {
-	return tiers.Version(max(t.UnixMicro(), 0)) //nolint:gosec // not negative
+	return tiers.Version(max(t.UnixMicro(), 0))
 }

@@ -324,6 +324,6 @@ func (j *Journaled) overtake(ctx context.Context, k tiers.Key, v tiers.Version) 
 	j.apply.mu.Lock() // it may be on its way
 	defer j.apply.mu.Unlock()
 	if err := j.system.Done(context.WithoutCancel(ctx), []tiers.Row{row}); err != nil {
-		j.log.Warn("a row of the journal that was overtaken stays until it is applied", "tier", j.name)
+		j.log.WarnContext(ctx, "a row of the journal that was overtaken stays until it is applied", "tier", j.name)
 	}
 }

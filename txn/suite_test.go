@@ -65,6 +65,7 @@ func opener(down bool) func(context.Context, string, tiers.Clock) (tiers.Tier, e
 }
 
 func TestConformanceWhileTheServerAnswers(t *testing.T) {
+	t.Parallel()
 	tiertest.Run(t, tiertest.Config{Open: opener(false), Require: []tiertest.Capability{
 		tiertest.Applier, tiertest.Batcher, tiertest.AtomicBatch, tiertest.Exister, tiertest.Toucher, tiertest.Sweeper,
 		tiertest.Pinger, tiertest.Statser, tiertest.Counter, tiertest.Describer, tiertest.Diagnoser,
@@ -74,6 +75,7 @@ func TestConformanceWhileTheServerAnswers(t *testing.T) {
 // Until the server was reached for the first time, the journal is as good as the
 // tier.
 func TestConformanceWhileTheJournalIsTheWholeTruth(t *testing.T) {
+	t.Parallel()
 	tiertest.Run(t, tiertest.Config{Open: opener(true), Require: []tiertest.Capability{
 		tiertest.Batcher, tiertest.AtomicBatch, tiertest.Exister, tiertest.Sweeper,
 		tiertest.Statser, tiertest.Counter, tiertest.Describer, tiertest.Diagnoser,

@@ -103,7 +103,7 @@ func (j *Journaled) watch(ctx context.Context) {
 	for j.clock.Sleep(ctx, lookEvery) == nil {
 		err := errors.Join(j.look(ctx), j.writeFloor(ctx))
 		if err != nil && !failed && ctx.Err() == nil {
-			j.log.Warn("the journal can't be watched", "tier", j.name, "cause", err)
+			j.log.WarnContext(ctx, "the journal can't be watched", "tier", j.name, "cause", err)
 		}
 		failed = err != nil
 		if j.view.any() {
