@@ -183,6 +183,9 @@ func (d *Dir) checkTimes(name string, want time.Time) error {
 	return nil
 }
 
+// Ident answers the file's state, which stays what it is when it gets its name.
+func (st *Staged) Ident() (Ident, error) { return st.dir.stat(st.name) }
+
 // Discard removes the file unless it has got its name.
 func (st *Staged) Discard() {
 	if st == nil {

@@ -12,9 +12,9 @@ import (
 	"github.com/sagestore/sagestore/internal/filetree"
 )
 
-// codecsFile lists the codecs of a tree that are not the built-in ones, one
-// escaped name a line. Only names listed here make a file KEY.NAME.sage a
-// record, and a reader has to know which names to look for.
+// codecsFile lists the codecs whose envelopes a tree holds, one escaped name a
+// line. Only the built-in names and those listed here make a file KEY.NAME.sage
+// a record, and a reader has to know which names to look for.
 const codecsFile = ".codecs"
 
 // codecs are the endings of a tree's records.
@@ -22,15 +22,35 @@ type codecs struct {
 	root *os.Root
 
 	mu   sync.RWMutex
-	all  []string // the endings, with their dots
+	all  []string // the endings of records, with their dots
+	now  []string // those of them that the tree is known to hold
+	list []string // those that the file lists
 	size int64    // of the file when it was read
 }
 
 func (c *codecs) attach(root *os.Root) {
 	c.root = root
 	c.all = []string{plainEnding}
+	c.now = []string{plainEnding}
 	for _, name := range []string{"json", "msgpack", "gob", "raw"} {
 		c.all = append(c.all, "."+name+envelopeEnding)
+	}
+}
+
+// used answers the endings that the tree is known to hold, so that a load of
+// JSON in a tree of JSON looks for one name. The slice is not to be changed.
+func (c *codecs) used() []string {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.now
+}
+
+// use notes that the tree holds a file of that ending.
+func (c *codecs) use(ending string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !slices.Contains(c.now, ending) {
+		c.now = append(slices.Clone(c.now), ending)
 	}
 }
 
@@ -41,14 +61,16 @@ func (c *codecs) endings() []string {
 	return c.all
 }
 
-// known tells whether .NAME.sage is an ending of records.
+// known tells whether .NAME.sage, which was found, is an ending of records.
 func (c *codecs) known(name string) bool {
 	ending := "." + name + envelopeEnding
-	if slices.Contains(c.endings(), ending) {
-		return true
+	if !slices.Contains(c.endings(), ending) {
+		if _, err := c.refresh(); err != nil || !slices.Contains(c.endings(), ending) {
+			return false
+		}
 	}
-	more, err := c.refresh()
-	return err == nil && more && slices.Contains(c.endings(), ending)
+	c.use(ending)
+	return true
 }
 
 // refresh reads the list again if it has grown, and tells whether there was
@@ -72,28 +94,33 @@ func (c *codecs) refresh() (more bool, err error) {
 	}
 	// The last line may just be being written.
 	end := strings.LastIndexByte(string(text), '\n') + 1
-	all := slices.Clone(c.all)
+	all, now := slices.Clone(c.all), slices.Clone(c.now)
+	var list []string
 	for name := range strings.Lines(string(text[:end])) {
 		name = strings.TrimSpace(name)
 		ending := "." + name + envelopeEnding
-		if name != "" && filetree.EscapeEnding(filetree.UnescapeEnding(name)) == name && !slices.Contains(all, ending) {
+		if name == "" || filetree.EscapeEnding(filetree.UnescapeEnding(name)) != name {
+			continue
+		}
+		list = append(list, ending)
+		if !slices.Contains(all, ending) {
 			all = append(all, ending)
+		}
+		if !slices.Contains(now, ending) {
+			now = append(now, ending)
 			more = true
 		}
 	}
-	c.all, c.size = all, int64(end)
+	c.all, c.now, c.list, c.size = all, now, list, int64(end)
 	return more, nil
 }
 
 // learn lists the ending, durably, unless it is known.
 func (c *codecs) learn(ending string) error {
-	if slices.Contains(c.endings(), ending) {
+	if ending == plainEnding || c.listed(ending) {
 		return nil
 	}
 	name := strings.TrimSuffix(ending[1:], envelopeEnding)
-	if c.known(name) {
-		return nil
-	}
 	f, err := c.root.OpenFile(codecsFile, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
@@ -106,8 +133,22 @@ func (c *codecs) learn(ending string) error {
 	if err := filetree.SyncRoot(c.root); err != nil {
 		return err
 	}
-	if !c.known(name) {
+	if !c.listed(ending) {
 		return fmt.Errorf("%s does not keep the codec %s", codecsFile, name)
 	}
 	return nil
+}
+
+// listed tells whether the file lists the ending.
+func (c *codecs) listed(ending string) bool {
+	has := func() bool {
+		c.mu.RLock()
+		defer c.mu.RUnlock()
+		return slices.Contains(c.list, ending)
+	}
+	if has() {
+		return true
+	}
+	_, err := c.refresh()
+	return err == nil && has()
 }

@@ -20,8 +20,10 @@ const longestCodec = 48
 
 // encode answers the ending and the content of the file for a record.
 func encode(r tiers.Record) (ending string, content []byte, err error) {
-	if r.Codec == "json" && r.Flags == 0 && isCompact(r.Value) {
-		return plainEnding, indent(r.Value), nil
+	if r.Codec == "json" && r.Flags == 0 {
+		if content, ok := indent(r.Value); ok {
+			return plainEnding, content, nil
+		}
 	}
 	name := r.Codec
 	if name == "" {
@@ -72,56 +74,51 @@ func unwrap(r *tiers.Record, content []byte) error {
 	return nil
 }
 
-// isCompact tells whether the value is valid JSON without any white space
-// between its tokens, so that indenting it can be undone.
-func isCompact(value []byte) bool {
-	if !json.Valid(value) {
-		return false
+// indent makes JSON readable. ok is false when that could not be undone: when
+// the value is no JSON, or has white space between its tokens.
+func indent(value []byte) (content []byte, ok bool) {
+	depth, compact := shape(value)
+	if !compact {
+		return nil, false
 	}
-	inString := false
-	for i := 0; i < len(value); i++ {
-		switch c := value[i]; {
-		case inString && c == '\\':
-			i++
-		case c == '"':
-			inString = !inString
-		case !inString && (c == ' ' || c == '\t' || c == '\n' || c == '\r'):
-			return false
-		}
-	}
-	return true
-}
-
-// indent makes compact JSON readable.
-func indent(value []byte) []byte {
 	var b bytes.Buffer
 	b.Grow(len(value)*3/2 + 16)
-	if depth(value) > deepest || json.Indent(&b, value, "", "  ") != nil {
-		b.Reset()
+	if depth <= deepest {
+		if json.Indent(&b, value, "", "  ") != nil {
+			return nil, false
+		}
+	} else {
+		if !json.Valid(value) {
+			return nil, false
+		}
 		b.Write(value)
 	}
 	b.WriteByte('\n')
-	return b.Bytes()
+	return b.Bytes(), true
 }
 
-// depth answers how deep valid JSON nests.
-func depth(value []byte) (deepest int) {
-	now, inString := 0, false
+// shape answers how deep JSON nests, and whether it has no white space between
+// its tokens. Of what is no JSON it says nothing sensible.
+func shape(value []byte) (deepest int, compact bool) {
+	depth := 0
 	for i := 0; i < len(value); i++ {
-		switch c := value[i]; {
-		case inString && c == '\\':
-			i++
-		case c == '"':
-			inString = !inString
-		case inString:
-		case c == '{' || c == '[':
-			now++
-			deepest = max(deepest, now)
-		case c == '}' || c == ']':
-			now--
+		switch value[i] {
+		case '"':
+			for i++; i < len(value) && value[i] != '"'; i++ {
+				if value[i] == '\\' {
+					i++
+				}
+			}
+		case ' ', '\t', '\n', '\r':
+			return deepest, false
+		case '{', '[':
+			depth++
+			deepest = max(deepest, depth)
+		case '}', ']':
+			depth--
 		}
 	}
-	return deepest
+	return deepest, true
 }
 
 // compact undoes what indent and people do. The error names path and line.

@@ -20,7 +20,10 @@ const (
 )
 
 // form is how this tier keeps a record: see the package's documentation.
-type form struct{ codecs codecs }
+type form struct {
+	codecs codecs
+	whole  filetree.Seen // JSON files that are as this handle wrote them
+}
 
 // Attach tells the form the tree's directory.
 func (f *form) Attach(root *os.Root) { f.codecs.attach(root) }
@@ -107,20 +110,22 @@ func decode(r *tiers.Record, content []byte, path string, plain bool) (err error
 // than one is there only while a save changes the codec, or after a crash in
 // the middle of that.
 func (f *form) files(d *filetree.Dir, stem string) ([]filetree.File, error) {
-	known := f.codecs.endings()
-	files, err := f.among(d, stem, known, false)
+	files, err := f.among(d, stem, f.codecs.used(), false)
 	if err != nil || len(files) > 0 {
 		return files, err
 	}
 	// A save that changes the codec makes the new file before it removes the
-	// old one. Looking again in the other direction can't miss both. Another
-	// process may also have brought a codec that is not known yet.
-	if more, err := f.codecs.refresh(); err != nil {
+	// old one, so looking again in the other direction can't miss both. And
+	// another process, or a person, may have brought a codec that was not in
+	// use here until now.
+	if _, err := f.codecs.refresh(); err != nil {
 		return nil, err
-	} else if more {
-		known = f.codecs.endings()
 	}
-	return f.among(d, stem, known, true)
+	files, err = f.among(d, stem, f.codecs.endings(), true)
+	for _, file := range files {
+		f.codecs.use(file.Name[len(stem):])
+	}
+	return files, err
 }
 
 func (f *form) among(d *filetree.Dir, stem string, endings []string, backwards bool) ([]filetree.File, error) {
@@ -151,7 +156,7 @@ func (f *form) Guard(d *filetree.Dir, found filetree.Found, err error) error {
 		return err
 	}
 	name := found.Files[0].Name
-	if !strings.HasSuffix(name, plainEnding) {
+	if !strings.HasSuffix(name, plainEnding) || f.whole.Has(found.Files[0].Ident) {
 		return nil
 	}
 	content, _, err := d.Read(name, -1)
@@ -168,6 +173,7 @@ func (f *form) Guard(d *filetree.Dir, found filetree.Found, err error) error {
 // prepared is a record whose files are complete and durable, but for their
 // names.
 type prepared struct {
+	form  *form
 	dir   *filetree.Dir
 	name  string
 	value *filetree.Staged
@@ -183,7 +189,7 @@ func (f *form) Prepare(d *filetree.Dir, stem string, found filetree.Found, r tie
 	if err := f.codecs.learn(ending); err != nil {
 		return nil, err
 	}
-	p := &prepared{dir: d, name: stem + ending}
+	p := &prepared{form: f, dir: d, name: stem + ending}
 	if p.value, err = d.Stage(content, tiers.FromMicro(int64(r.Version))); err == nil {
 		p.said, err = f.stageMeta(d, stem, found, r, ending != plainEnding)
 	}
@@ -214,9 +220,14 @@ func (p *prepared) Place(ctx context.Context, found filetree.Found) (placed bool
 			over = &found.Files[i]
 		}
 	}
+	as, err := p.value.Ident()
+	if err != nil {
+		return false, err
+	}
 	if err := p.dir.Swap(p.value, p.name, over); err != nil {
 		return false, err
 	}
+	p.form.whole.Add(as)
 	for _, old := range found.Files {
 		if old.Name != p.name {
 			err = errors.Join(err, p.dir.Retire(old))
