@@ -3,6 +3,7 @@ package manager
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -32,12 +33,16 @@ func (onePerStore) background(j *job) { j.sole = true }
 // Background runs fn every so often until the manager is closed, and then once
 // more, after the last caller has left and before the tiers are closed. fn may
 // use the manager then as well. Runs of one job never overlap. An error is
-// logged and the next turn is a new try. The name says in logs whose work it
-// is, and names the lock of [OnePerStore].
+// logged and the next turn is a new try. The name, of a-z, 0-9, "_" and "-",
+// says in logs whose work it is, and names the lock of [OnePerStore]. fn must
+// not close the manager.
 func (m *Manager) Background(name string, every time.Duration, fn func(context.Context) error, opts ...BackgroundOption) error {
 	j := &job{name: name, every: every, run: fn}
 	for _, o := range opts {
 		o.background(j)
+	}
+	if err := tiers.CheckNamespace(name); err != nil {
+		return &tiers.Error{Op: "background", Err: fmt.Errorf("the name %q: %w", name, err)}
 	}
 	if every <= 0 || fn == nil {
 		return &tiers.Error{Op: "background", Hint: "give an interval above 0 and a function", Err: errors.New("nothing to run")}

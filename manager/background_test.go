@@ -45,7 +45,7 @@ func TestLastingFailureOfAJobIsLoggedOnce(t *testing.T) {
 			}
 			return nil
 		}))
-		time.Sleep(10 * time.Second)
+		time.Sleep(10*time.Second + 500*time.Millisecond) // between two turns
 		synctest.Wait()
 		if n := strings.Count(log.String(), "moody"); n != 1 {
 			t.Errorf("logged %d times: %s", n, log.String())
@@ -65,6 +65,9 @@ func TestLastingFailureOfAJobIsLoggedOnce(t *testing.T) {
 func TestBackgroundRefusesNothingToDo(t *testing.T) {
 	t.Parallel()
 	m := sagetest.Open(t)
+	if m.Background("../x", time.Second, func(context.Context) error { return nil }) == nil {
+		t.Error("a name that leads elsewhere is accepted")
+	}
 	if m.Background("x", 0, func(context.Context) error { return nil }) == nil || m.Background("x", time.Second, nil) == nil {
 		t.Error("it is accepted")
 	}

@@ -1,6 +1,7 @@
 package manager_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -8,6 +9,7 @@ import (
 	"github.com/sagestore/sagestore/internal/redistest"
 	"github.com/sagestore/sagestore/manager"
 	"github.com/sagestore/sagestore/sagetest"
+	"github.com/sagestore/sagestore/tiers"
 	drivers "github.com/sagestore/sagestore/tiers/all"
 )
 
@@ -54,6 +56,10 @@ func TestWritesOfAnOutageReachTheServerWhenItIsBack(t *testing.T) {
 	must(t, history.Save(ctx, "s/3", "saved without the server"))
 	if existed, err := history.Delete(ctx, "s/2"); err != nil {
 		t.Errorf("delete without the server: %v, %v", existed, err)
+	}
+	e := asError(t, history.Save(ctx, "s/4", "v", manager.IfAbsent()))
+	if !errors.Is(e, tiers.ErrUnavailable) || e.Op != "save" || e.Tier != "cache" || e.Category != "session.history" || e.Key != "s/4" || e.Hint == "" {
+		t.Errorf("a condition can't be checked, and the error is complete: %+v", e)
 	}
 	absent := func(key string) bool { ok, err := history.Exists(ctx, key); return !ok && err == nil }
 	if !absent("s/2") {

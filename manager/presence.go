@@ -25,6 +25,7 @@ type presence struct {
 	mu      sync.Mutex
 	row     tiers.Session // the newest known; Seq 0: not asked for yet
 	flushed int64         // the seen that the system store has
+	purged  uint64        // the Seq of the end after which this process removed everything
 	dropped bool          // no longer in the map: look again
 }
 
@@ -49,6 +50,13 @@ func (p *presence) state() (row tiers.Session, dropped bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.row, p.dropped
+}
+
+// isPurged tells whether this process has removed what an end left to remove.
+func (p *presence) isPurged(seq uint64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.purged >= seq
 }
 
 func ended(row tiers.Session) bool { return !row.Ended.IsZero() }

@@ -183,7 +183,13 @@ func (s *sessions) end(ctx context.Context, id sessionID, idleSince time.Time) e
 	if err != nil {
 		return err
 	}
-	return s.purge(ctx, id, row, existed, false)
+	err = s.purge(ctx, id, row, existed, false)
+	if err == nil {
+		p.mu.Lock()
+		p.purged = row.Seq
+		p.mu.Unlock()
+	}
+	return err
 }
 
 // purge removes the records of an ended session. Each is removed only in the

@@ -82,9 +82,12 @@ func (s *sessions) watch(ctx context.Context) error {
 // it saved in the moments before it learned of that.
 func (s *sessions) forget(ctx context.Context, row tiers.Session) error {
 	id := sessionID{row.Namespace, row.ID}
-	_, used := s.present.Load(id)
+	known, used := s.present.Load(id)
 	if !used {
 		return s.purge(ctx, id, row, true, true)
+	}
+	if known.(*presence).isPurged(row.Seq) { //nolint:forcetypeassert // the map holds nothing else
+		return nil
 	}
 	p, now, err := s.hold(ctx, id, wholePresence) // waits for saves under way
 	if err != nil {
