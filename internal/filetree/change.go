@@ -80,8 +80,8 @@ type change struct {
 }
 
 // with looks at a key under its lock and lets fn change it. What fn did is made
-// durable after the lock is given back. With make the directory is made.
-func (t *Tree) with(ctx context.Context, k tiers.Key, make bool, fn func(c *change) (changed bool, err error)) error {
+// durable after the lock is given back. With create the directory is made.
+func (t *Tree) with(ctx context.Context, k tiers.Key, create bool, fn func(c *change) (changed bool, err error)) error {
 	if err := k.Check(); err != nil {
 		return err
 	}
@@ -94,17 +94,17 @@ func (t *Tree) with(ctx context.Context, k tiers.Key, make bool, fn func(c *chan
 	}
 	var err error
 	for range tries {
-		if err = t.once(ctx, k, make, fn); !errors.Is(err, errMoved) {
+		if err = t.once(ctx, k, create, fn); !errors.Is(err, errMoved) {
 			break
 		}
 	}
 	return err
 }
 
-func (t *Tree) once(ctx context.Context, k tiers.Key, make bool, fn func(c *change) (changed bool, err error)) (err error) {
+func (t *Tree) once(ctx context.Context, k tiers.Key, create bool, fn func(c *change) (changed bool, err error)) (err error) {
 	stripe := stripeOf(k)
 	p := placeOf(k)
-	changed, d, err := t.locked(ctx, stripe, p, make, fn)
+	changed, d, err := t.locked(ctx, stripe, p, create, fn)
 	if d == nil {
 		return err
 	}
@@ -131,18 +131,18 @@ func (t *Tree) settle(ctx context.Context, d *Dir, changed bool, err error) erro
 }
 
 // locked runs fn under the lock. The directory is the caller's to close.
-func (t *Tree) locked(ctx context.Context, stripe int, p place, make bool, fn func(c *change) (bool, error)) (changed bool, d *Dir, err error) {
+func (t *Tree) locked(ctx context.Context, stripe int, p place, create bool, fn func(c *change) (bool, error)) (changed bool, d *Dir, err error) {
 	release, err := t.stripes.acquire(ctx, stripe)
 	if err != nil {
 		return false, nil, err
 	}
 	defer release()
-	if make {
+	if create {
 		d, err = t.makeDir(ctx, p)
 	} else {
 		d, err = t.openDir(p.dir())
 	}
-	if err != nil && (make || !isAbsent(err)) {
+	if err != nil && (create || !isAbsent(err)) {
 		return false, nil, err
 	}
 	c := &change{dir: d, stem: p.stem, stripe: stripe, now: t.clock.Now()}
@@ -176,7 +176,7 @@ const drift = time.Second
 // stamp gives a record its version and times.
 func stamp(r tiers.Record, c *change, version tiers.Version) tiers.Record {
 	r.Version, r.TTL = version, 0
-	r.Updated = tiers.FromMicro(int64(version))
+	r.Updated = TimeOf(version)
 	if off := r.Updated.Sub(c.now); off >= drift || off <= -drift {
 		r.Updated = tiers.Micro(c.now)
 	}
@@ -277,10 +277,10 @@ func (t *Tree) apply(ctx context.Context, r tiers.Record, over tiers.Cond) error
 			return t.remove(ctx, c)
 		}
 		if r.Created.IsZero() {
-			r.Created = tiers.FromMicro(int64(r.Version))
+			r.Created = TimeOf(r.Version)
 		}
 		if r.Updated.IsZero() {
-			r.Updated = tiers.FromMicro(int64(r.Version))
+			r.Updated = TimeOf(r.Version)
 		}
 		if c.live != 0 {
 			// Whatever is in the way has to make room for what is decided, but
@@ -315,8 +315,10 @@ func (t *Tree) fail(op string, k tiers.Key, err error) error {
 
 // isFault tells a failure from an answer.
 func isFault(err error) bool {
-	for _, answer := range []error{tiers.ErrNotFound, tiers.ErrExists, tiers.ErrConflict, tiers.ErrClosed, tiers.ErrKey, tiers.ErrCategory,
-		context.Canceled, context.DeadlineExceeded} {
+	for _, answer := range []error{
+		tiers.ErrNotFound, tiers.ErrExists, tiers.ErrConflict, tiers.ErrClosed, tiers.ErrKey, tiers.ErrCategory,
+		context.Canceled, context.DeadlineExceeded,
+	} {
 		if errors.Is(err, answer) {
 			return false
 		}

@@ -25,6 +25,11 @@ func (id Ident) Version() tiers.Version {
 	return tiers.Version(max(id.ModTime.UnixMicro(), 1))
 }
 
+// TimeOf answers the time that a version stands for.
+func TimeOf(v tiers.Version) time.Time {
+	return tiers.FromMicro(int64(v)) //nolint:gosec // versions fit a JSON number
+}
+
 func (id Ident) sameFile(other Ident) bool { return id.dev == other.dev && id.ino == other.ino }
 
 func (id Ident) same(other Ident) bool {

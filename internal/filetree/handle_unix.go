@@ -51,7 +51,7 @@ func identOf(st *unix.Stat_t) Ident {
 		Regular: st.Mode&unix.S_IFMT == unix.S_IFREG,
 		Size:    st.Size,
 		ModTime: time.Unix(st.Mtim.Unix()),
-		dev:     uint64(st.Dev), //nolint:unconvert,gosec // its type differs between systems
+		dev:     uint64(st.Dev), //nolint:unconvert // its type differs between systems
 		ino:     st.Ino,
 	}
 }

@@ -169,7 +169,7 @@ func unescape(s string) string {
 		if s[i] == '%' && i+2 < len(s) {
 			hi, lo := unhex(s[i+1]), unhex(s[i+2])
 			if hi >= 0 && lo >= 0 {
-				b = append(b, byte(hi<<4|lo))
+				b = append(b, byte(hi<<4|lo)) //nolint:gosec // two digits
 				i += 2
 				continue
 			}

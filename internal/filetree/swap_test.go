@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -65,7 +64,7 @@ func TestAnEditThatSlipsInIsKeptBeside(t *testing.T) {
 			if err != nil || !ok {
 				t.Fatal(ok, err)
 			}
-			st, err := d.Stage([]byte("saved"), time.Now())
+			st, err := d.Stage([]byte("saved"), tiers.SystemClock().Now())
 			must(t, err)
 			defer st.Discard()
 			must(t, d.Flush(st))
@@ -82,7 +81,7 @@ func TestAnEditThatSlipsInIsKeptBeside(t *testing.T) {
 func TestAFileThatSlipsInWhereNoneWasIsLookedAtAgain(t *testing.T) {
 	base := t.TempDir()
 	d := dirOf(t, openTree(t, base, nil))
-	st, err := d.Stage([]byte("saved"), time.Now())
+	st, err := d.Stage([]byte("saved"), tiers.SystemClock().Now())
 	must(t, err)
 	must(t, d.Flush(st))
 	must(t, os.WriteFile(filepath.Join(base, "k"), []byte("dropped in"), 0o600))

@@ -91,7 +91,7 @@ func Open(ctx context.Context, c Config) (*Tree, error) {
 	}
 	t := &Tree{
 		name: c.Name, driver: c.Driver, base: base, log: c.Log, clock: c.Clock, durable: c.Durable, form: c.Form,
-		root: root, gate: newGate(), id: rand.Uint64(),
+		root: root, gate: newGate(), id: rand.Uint64(), //nolint:gosec // it only has to differ
 	}
 	if t.disk = c.Disk; t.disk == nil {
 		t.disk = diskOf

@@ -65,7 +65,7 @@ func (c *codecs) endings() []string {
 func (c *codecs) known(name string) bool {
 	ending := "." + name + envelopeEnding
 	if !slices.Contains(c.endings(), ending) {
-		if _, err := c.refresh(); err != nil || !slices.Contains(c.endings(), ending) {
+		if err := c.refresh(); err != nil || !slices.Contains(c.endings(), ending) {
 			return false
 		}
 	}
@@ -73,24 +73,23 @@ func (c *codecs) known(name string) bool {
 	return true
 }
 
-// refresh reads the list again if it has grown, and tells whether there was
-// anything new.
-func (c *codecs) refresh() (more bool, err error) {
+// refresh reads the list again if it has grown.
+func (c *codecs) refresh() error {
 	fi, err := c.root.Stat(codecsFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+		return nil
 	}
 	if err != nil {
-		return false, err
+		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if fi.Size() == c.size {
-		return false, nil
+		return nil
 	}
 	text, err := c.root.ReadFile(codecsFile)
 	if err != nil {
-		return false, err
+		return err
 	}
 	// The last line may just be being written.
 	end := strings.LastIndexByte(string(text), '\n') + 1
@@ -108,11 +107,10 @@ func (c *codecs) refresh() (more bool, err error) {
 		}
 		if !slices.Contains(now, ending) {
 			now = append(now, ending)
-			more = true
 		}
 	}
 	c.all, c.now, c.list, c.size = all, now, list, int64(end)
-	return more, nil
+	return nil
 }
 
 // learn lists the ending, durably, unless it is known.
@@ -149,6 +147,6 @@ func (c *codecs) listed(ending string) bool {
 	if has() {
 		return true
 	}
-	_, err := c.refresh()
+	err := c.refresh()
 	return err == nil && has()
 }

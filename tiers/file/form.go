@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -71,7 +72,7 @@ func (f *form) Find(d *filetree.Dir, stem string, whole bool) (filetree.Found, e
 			files[0] = as
 		}
 		r.Version = files[0].Version()
-		m, _, err := readMeta(d, stem)
+		m, err := readMeta(d, stem)
 		if err != nil {
 			entry{}.describe(r)
 			return found, err
@@ -118,7 +119,7 @@ func (f *form) files(d *filetree.Dir, stem string) ([]filetree.File, error) {
 	// old one, so looking again in the other direction can't miss both. And
 	// another process, or a person, may have brought a codec that was not in
 	// use here until now.
-	if _, err := f.codecs.refresh(); err != nil {
+	if err := f.codecs.refresh(); err != nil {
 		return nil, err
 	}
 	files, err = f.among(d, stem, f.codecs.endings(), true)
@@ -190,7 +191,7 @@ func (f *form) Prepare(d *filetree.Dir, stem string, found filetree.Found, r tie
 		return nil, err
 	}
 	p := &prepared{form: f, dir: d, name: stem + ending}
-	if p.value, err = d.Stage(content, tiers.FromMicro(int64(r.Version))); err == nil {
+	if p.value, err = d.Stage(content, filetree.TimeOf(r.Version)); err == nil {
 		p.said, err = f.stageMeta(d, stem, found, r, ending != plainEnding)
 	}
 	if err == nil {
@@ -267,7 +268,7 @@ func (f *form) stageMeta(d *filetree.Dir, stem string, found filetree.Found, r t
 	if !ok {
 		// Nothing was found, but a delete that was cut short may have left a
 		// dot-file behind.
-		m, _, broken = readMeta(d, stem)
+		m, broken = readMeta(d, stem)
 	}
 	now, _ := m.at(r.Version)
 	if broken == nil && now.says(r, inEnvelope) {
@@ -291,7 +292,7 @@ func (f *form) stageMeta(d *filetree.Dir, stem string, found filetree.Found, r t
 }
 
 // stamp is the modification time of a dot-file. Nobody reads it.
-func (e entry) stamp() time.Time { return tiers.FromMicro(int64(e.From)) }
+func (e entry) stamp() time.Time { return filetree.TimeOf(e.From) }
 
 // Expire stores when the record ends.
 func (f *form) Expire(ctx context.Context, d *filetree.Dir, stem string, found filetree.Found) error {
@@ -312,9 +313,9 @@ func (f *form) Expire(ctx context.Context, d *filetree.Dir, stem string, found f
 // Remove removes the value, and then the dot-file, which must not get lost
 // before the value does.
 func (f *form) Remove(ctx context.Context, d *filetree.Dir, stem string, found filetree.Found) (gone bool, err error) {
-	for i := len(found.Files) - 1; i >= 0; i-- {
-		if err := d.Retire(found.Files[i]); err != nil {
-			return i < len(found.Files)-1, err
+	for _, file := range slices.Backward(found.Files) {
+		if err := d.Retire(file); err != nil {
+			return false, err // the one that counts goes last
 		}
 	}
 	if _, there, err := d.Stat(metaName(stem)); err != nil || !there {

@@ -103,7 +103,7 @@ func TestOfTwoFormsTheNewerCountsAndTheOtherIsSwept(t *testing.T) {
 			path := filepath.Join(dir, "config", "k.json")
 			edit(t, path, "2")
 			if newer == "msgpack" {
-				old := time.Now().Add(-time.Hour)
+				old := tiers.SystemClock().Now().Add(-time.Hour)
 				if err := os.Chtimes(path, old, old); err != nil {
 					t.Fatal(err)
 				}

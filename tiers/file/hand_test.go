@@ -77,7 +77,7 @@ func edit(t *testing.T, path, content string) {
 	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	at := time.Now().Add(time.Second)
+	at := tiers.SystemClock().Now().Add(time.Second)
 	if err := os.Chtimes(path, at, at); err != nil {
 		t.Fatal(err)
 	}
@@ -309,7 +309,7 @@ func TestDotNamesAndTempFilesAreNoRecords(t *testing.T) {
 
 func TestAHandEditKeepsExpiryAndCreation(t *testing.T) {
 	dir := t.TempDir()
-	clock := tiertest.NewClock(time.Now())
+	clock := tiertest.NewClock(tiers.SystemClock().Now())
 	tier := openAt(t, dir, clock)
 	r := plain("k", `1`)
 	r.TTL, r.Schema = time.Hour, 7

@@ -36,19 +36,19 @@ type entry struct {
 }
 
 // readMeta answers the dot-file; one that is not there says nothing.
-func readMeta(d *filetree.Dir, stem string) (m meta, there bool, err error) {
+func readMeta(d *filetree.Dir, stem string) (m meta, err error) {
 	content, _, err := d.Read(metaName(stem), metaLimit)
 	if errors.Is(err, fs.ErrNotExist) {
-		return meta{}, false, nil
+		return meta{}, nil
 	}
 	if err != nil {
-		return meta{}, false, err
+		return meta{}, err
 	}
 	if err := json.Unmarshal(content, &m); err != nil {
-		return meta{}, true, tiers.Hint(fmt.Errorf("%w: %s: %w", tiers.ErrCorrupt, d.Path(metaName(stem)), err),
+		return meta{}, tiers.Hint(fmt.Errorf("%w: %s: %w", tiers.ErrCorrupt, d.Path(metaName(stem)), err),
 			"mend or remove that file; without it the record has no expiry, and was created when it was last changed")
 	}
-	return m, true, nil
+	return m, nil
 }
 
 func (m meta) encode() ([]byte, error) {
@@ -69,7 +69,7 @@ func (m meta) at(v tiers.Version) (e entry, ok bool) {
 
 // describe fills the times, and the schema of a record of that version.
 func (e entry) describe(r *tiers.Record) {
-	at := tiers.FromMicro(int64(r.Version))
+	at := filetree.TimeOf(r.Version)
 	r.Created, r.Updated, r.Expires, r.Schema = at, at, tiers.Micro(e.Expires), 1
 	if !e.Created.IsZero() {
 		r.Created = tiers.Micro(e.Created)
@@ -85,7 +85,7 @@ func (e entry) describe(r *tiers.Record) {
 // entryOf is what has to be said about a record, from its version on.
 func entryOf(r tiers.Record) entry {
 	e := entry{From: r.Version, Expires: r.Expires}
-	at := tiers.FromMicro(int64(r.Version))
+	at := filetree.TimeOf(r.Version)
 	if !r.Created.Equal(at) {
 		e.Created = r.Created
 	}

@@ -3,6 +3,7 @@ package file_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -86,10 +87,7 @@ func deniedMain() {
 	if errors.Is(err, fs.ErrPermission) && strings.Contains(err.Error(), "owner and mode") {
 		os.Exit(0)
 	}
-	os.Stderr.WriteString("want a permission error with a hint, got: ")
-	if err != nil {
-		os.Stderr.WriteString(err.Error())
-	}
+	fmt.Fprintln(os.Stderr, "want a permission error with a hint, got:", err)
 	os.Exit(1)
 }
 
@@ -107,7 +105,7 @@ func TestAnotherUsersDirectoryIsAPermissionErrorWithAHint(t *testing.T) {
 	}{{"it can't be entered", 0o700}, {"it can't be written", 0o755}} {
 		t.Run(c.why, func(t *testing.T) {
 			// A place that the other user can reach.
-			top, err := os.MkdirTemp("/tmp", "sagestore-denied-")
+			top, err := os.MkdirTemp("/tmp", "sagestore-denied-") //nolint:usetesting // the directory of a test is closed to other users
 			if err != nil {
 				t.Fatal(err)
 			}

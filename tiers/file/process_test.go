@@ -54,7 +54,7 @@ func count(dir string) error {
 		})
 	}
 	wg.Wait()
-	return errors.Join(append(errs, tier.Close(ctx))...)
+	return errors.Join(errors.Join(errs...), tier.Close(ctx))
 }
 
 func raise(ctx context.Context, tier tiers.Tier) error {

@@ -46,7 +46,7 @@ func (f *form) Survey(d *filetree.Dir, names []string, now time.Time, sizes bool
 			}
 			st.Size = newest.Size
 			if s.meta {
-				m, _, err := readMeta(d, stem)
+				m, err := readMeta(d, stem)
 				if err != nil {
 					errs = append(errs, err)
 				}
