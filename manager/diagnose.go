@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/sagestore/sagestore/config"
@@ -72,7 +71,7 @@ func (c *core) diagnoseTier(ctx context.Context, name string) (found []tiers.Fin
 	if d, ok := tiers.As[tiers.Diagnoser](s.tier); ok {
 		for _, f := range d.Diagnose(ctx) {
 			bad, journal = bad || !f.OK, journal || f.Subject == "journal"
-			f.Subject = name + ": " + strings.TrimPrefix(f.Subject, name+" ")
+			f.Subject = name + ": " + f.Subject
 			found = append(found, f)
 		}
 	}

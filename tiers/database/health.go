@@ -172,7 +172,7 @@ func (t *Tier) findMode() tiers.Finding {
 	if err != nil {
 		return tiers.Finding{Subject: f.Subject, Message: err.Error(), Hint: "check the directory of " + t.place}
 	}
-	f.Message = fmt.Sprintf("%s, mode %04o", t.place, st.Mode().Perm())
+	f.Message = fmt.Sprintf("%04o", st.Mode().Perm())
 	if st.Mode().Perm()&0o077 != 0 {
 		f.OK, f.Hint = false, "others may read it: chmod 600 "+t.place+" while no process has it open"
 	}

@@ -122,7 +122,7 @@ func (t *Tier) Diagnose(ctx context.Context) []tiers.Finding {
 	}
 	used := t.room.used.Load()
 	found := []tiers.Finding{{
-		OK: true, Subject: "memory budget",
+		OK: true, Subject: "budget",
 		Message: fmt.Sprintf("%d of %d bytes are used", used, t.room.budget),
 	}}
 	if t.spill == nil {
@@ -134,7 +134,7 @@ func (t *Tier) Diagnose(ctx context.Context) []tiers.Finding {
 	}
 	live, taken := t.spill.Usage()
 	file := tiers.Finding{
-		OK: true, Subject: "memory spill file",
+		OK: true, Subject: "spill file",
 		Message: fmt.Sprintf("%d of %d bytes are taken, %d of them by values", taken, t.spill.Limit(), live),
 	}
 	if taken > t.spill.Limit()/10*9 {
@@ -146,7 +146,7 @@ func (t *Tier) Diagnose(ctx context.Context) []tiers.Finding {
 
 // spillPlace tries whether the spill file could be made.
 func (t *Tier) spillPlace() tiers.Finding {
-	f := tiers.Finding{OK: true, Subject: "memory spill directory", Message: "a file can be made in " + t.opts.SpillDir}
+	f := tiers.Finding{OK: true, Subject: "spill directory", Message: "a file can be made in " + t.opts.SpillDir}
 	probe, err := os.CreateTemp(t.opts.SpillDir, ".sagestore-probe-*")
 	if err == nil {
 		_ = probe.Close()
