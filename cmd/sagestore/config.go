@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"text/tabwriter"
 
@@ -10,7 +11,9 @@ import (
 )
 
 func (a *app) configCommand() *cobra.Command {
-	return group("config", "Check and show the configuration", a.configCheckCommand(), a.configShowCommand(), a.configSchemaCommand())
+	return group("config", "Check and show the configuration",
+		`Check the configuration, show what it comes to, or print its JSON Schema.`,
+		a.configCheckCommand(), a.configShowCommand(), a.configSchemaCommand())
 }
 
 // effective reads the configuration and works out what it comes to.
@@ -32,35 +35,73 @@ once, with file, line and the nearest right name, and the command ends with 2.
 Warnings do not change the exit code.`,
 		Example: `  sagestore config check
   sagestore config check --config sagestore.yaml --json`,
-		Args: cobra.NoArgs,
+		Args: count(0, 0),
 		RunE: func(*cobra.Command, []string) error {
-			e, file, err := a.effective()
-			if err != nil {
-				return err
-			}
-			warnings := e.Warnings()
-			if a.json {
-				texts := []string{}
-				for _, w := range warnings {
-					texts = append(texts, w.String())
-				}
-				return a.printJSON(struct {
-					File     string   `json:"file"`
-					Warnings []string `json:"warnings"`
-				}{file, texts})
-			}
-			for _, w := range warnings {
-				_, _ = fmt.Fprintln(a.err, "warning:", w)
-			}
-			if file == "" {
-				file = "the built-in configuration"
-			}
-			_, err = fmt.Fprintf(a.out, "%s: ok\n", file)
-			return err
+			return a.configCheck()
 		},
 	}
 	c.Flags().BoolVar(&a.json, "json", false, "print JSON")
 	return c
+}
+
+// verdict is the JSON shape of config check.
+type verdict struct {
+	File     string           `json:"file"` // "" for the built-in configuration
+	OK       bool             `json:"ok"`
+	Errors   []problem        `json:"errors"`
+	Warnings []config.Warning `json:"warnings"`
+}
+
+type problem struct {
+	File    string `json:"file,omitempty"`
+	Line    int    `json:"line,omitempty"`
+	Column  int    `json:"column,omitempty"`
+	Path    string `json:"path,omitempty"`
+	Message string `json:"message"`
+}
+
+func (a *app) configCheck() error {
+	e, file, err := a.effective()
+	if a.json {
+		return errors.Join(a.printJSON(verdictOf(e, file, err)), quietly(err))
+	}
+	if err != nil {
+		return err
+	}
+	for _, w := range e.Warnings() {
+		_, _ = fmt.Fprintln(a.err, "warning:", w)
+	}
+	if file == "" {
+		file = "the built-in configuration"
+	}
+	_, err = fmt.Fprintf(a.out, "%s: ok\n", file)
+	return err
+}
+
+// quietly keeps of an error only its exit code.
+func quietly(err error) error {
+	if err == nil {
+		return nil
+	}
+	return silent(exitCode(err))
+}
+
+func verdictOf(e *config.Effective, file string, err error) verdict {
+	v := verdict{File: file, OK: err == nil, Errors: []problem{}, Warnings: []config.Warning{}}
+	var faults config.Errors
+	switch {
+	case err == nil:
+		v.Warnings = append(v.Warnings, e.Warnings()...)
+	case errors.As(err, &faults):
+		for _, f := range faults {
+			v.Errors = append(v.Errors, problem{f.File, f.Line, f.Column, f.Path, f.Problem})
+		}
+	default:
+		for _, f := range explain(err) {
+			v.Errors = append(v.Errors, problem{File: file, Message: f.text})
+		}
+	}
+	return v
 }
 
 func (a *app) configShowCommand() *cobra.Command {
@@ -71,7 +112,7 @@ func (a *app) configShowCommand() *cobra.Command {
 from, such as file and line. Secrets are hidden.`,
 		Example: `  sagestore config show
   sagestore config show --json`,
-		Args: cobra.NoArgs,
+		Args: count(0, 0),
 		RunE: func(*cobra.Command, []string) error {
 			e, _, err := a.effective()
 			if err != nil {
@@ -105,7 +146,7 @@ func (a *app) configSchemaCommand() *cobra.Command {
 		Example: `  sagestore config schema > sagestore.schema.json
   # and in the first line of the YAML file:
   # yaml-language-server: $schema=sagestore.schema.json`,
-		Args: cobra.NoArgs,
+		Args: count(0, 0),
 		RunE: func(*cobra.Command, []string) error {
 			_, err := a.out.Write(config.Schema())
 			return err

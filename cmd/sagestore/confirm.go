@@ -2,7 +2,10 @@ package main
 
 import (
 	"bufio"
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
@@ -11,7 +14,7 @@ import (
 
 // confirm asks before something is destroyed. Without a terminal to ask at it
 // demands --yes.
-func (a *app) confirm(what string, yes bool) error {
+func (a *app) confirm(ctx context.Context, what string, yes bool) error {
 	if yes {
 		return nil
 	}
@@ -20,8 +23,8 @@ func (a *app) confirm(what string, yes bool) error {
 		return usagef("add --yes, or look first with --dry-run", "this would %s, and there is no terminal to ask at", what)
 	}
 	_, _ = fmt.Fprintf(a.err, "%s? [y/N] ", what)
-	answer, err := bufio.NewReader(f).ReadString('\n')
-	if err != nil {
+	answer, err := patiently(ctx, func() (string, error) { return bufio.NewReader(f).ReadString('\n') })
+	if err != nil && !errors.Is(err, io.EOF) { // the end of input is no
 		return err
 	}
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {

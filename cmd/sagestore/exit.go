@@ -31,8 +31,8 @@ func usagef(hint, format string, args ...any) error {
 	return &usageError{err: fmt.Errorf(format, args...), hint: hint}
 }
 
-// silent ends with a code without another word: what there is to say is on
-// standard output already.
+// silent ends with a code without another word: what there is to say has been
+// said.
 type silent int
 
 func (s silent) Error() string { return fmt.Sprintf("exit %d", int(s)) }
@@ -59,28 +59,4 @@ func exitCode(err error) int {
 		return exitConflict
 	}
 	return exitFailed
-}
-
-// report prints an error as one line and, where there is one, a line with what
-// to do next.
-func (a *app) report(err error) {
-	var quiet silent
-	if err == nil || errors.As(err, &quiet) {
-		return
-	}
-	hint := ""
-	var usage *usageError
-	var typed *tiers.Error
-	switch {
-	case errors.As(err, &usage):
-		hint = usage.hint
-	case errors.As(err, &typed) && err == error(typed) && typed.Hint != "": //nolint:errorlint // only the outermost one's hint is printed apart
-		short := *typed
-		hint, short.Hint = short.Hint, ""
-		err = &short
-	}
-	_, _ = fmt.Fprintf(a.err, "sagestore: %v\n", err)
-	if hint != "" {
-		_, _ = fmt.Fprintf(a.err, "hint: %s\n", hint)
-	}
 }

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 )
@@ -20,29 +22,32 @@ func (a *app) initCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "init",
 		Short: "Write a configuration to start from",
-		Long: `Write ./sagestore.yaml, with its data below ./.sage. A file that is there already
-is kept, unless --force is given.`,
+		Long: `Write ./sagestore.yaml, or the file of --config, with its data in .sage beside it.
+A file that is there already is kept, unless --force is given.`,
 		Example: `  sagestore init
   sagestore config show`,
-		Args: cobra.NoArgs,
+		Args: count(0, 0),
 		RunE: func(*cobra.Command, []string) error {
-			const path = "sagestore.yaml"
+			if a.dataDir != "" {
+				return usagef("change data_dir in the file that init writes", "init takes no --data-dir: the data will be in .sage beside the file")
+			}
+			path := cmp.Or(a.config, "sagestore.yaml")
 			how := os.O_WRONLY | os.O_CREATE | os.O_EXCL
 			if force {
 				how = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
 			}
-			f, err := os.OpenFile(path, how, 0o600)
+			f, err := os.OpenFile(path, how, 0o600) //nolint:gosec // the user names the file
 			if errors.Is(err, fs.ErrExist) {
 				return usagef("add --force to replace it", "%s is there already", path)
 			}
 			if err != nil {
-				return err
+				return usagef("", "%w", err)
 			}
 			_, err = f.Write(initial)
 			if err := errors.Join(err, f.Close()); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(a.err, "wrote %s; its data will be below ./.sage\n", path)
+			_, err = fmt.Fprintf(a.err, "wrote %s; its data will be in %s\n", path, filepath.Join(filepath.Dir(path), ".sage"))
 			return err
 		},
 	}

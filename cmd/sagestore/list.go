@@ -19,10 +19,14 @@ func (a *app) listCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list CATEGORY",
 		Short: "List keys",
-		Long: `List the keys of a category in bytewise order, one a line. With --json each line
-is a JSON object with the value and the fields of load --entry. A record that
-can't be read is reported with its key, the rest is listed, and the command ends
-with 1.`,
+		Long: `List the keys of a category in bytewise order, one a line; a key with control
+characters is quoted. With --json each line is a JSON object with the key as it
+is, the value and the fields of load --entry; the value is null when its codec is
+gob or raw. A record that can't be read is reported with its key, the rest is
+listed, and the command ends with 1.
+
+Keys are made of segments: --under acme lists acme and acme/..., --prefix acme
+lists acme-corp as well.`,
 		Example: `  sagestore list session.preferences --prefix user-
   sagestore list session.history --under s-1 --json
   sagestore list session.preferences --after user-42 --limit 100`,
@@ -32,6 +36,9 @@ with 1.`,
 			if prefix != "" {
 				opts = append(opts, manager.Prefix(prefix))
 			}
+			if err := notEmpty(c, "under"); err != nil {
+				return err
+			}
 			if under != "" {
 				opts = append(opts, manager.Under(manager.SplitKey(under)...))
 			}
@@ -40,7 +47,7 @@ with 1.`,
 			}
 			switch {
 			case limit < 0 || limit == 0 && c.Flags().Changed("limit"):
-				return usagef("", "--limit %d: at least 1", limit)
+				return usagef("leave it out to list all", "--limit %d: it takes a number from 1", limit)
 			case limit > 0:
 				opts = append(opts, manager.Limit(limit))
 			}
@@ -50,7 +57,7 @@ with 1.`,
 			if !a.json {
 				opts = append(opts, manager.KeysOnly())
 			}
-			return a.at(c, args, func(p place, _ string, _ []string) error { return a.list(c, p, opts) })
+			return a.at(c, args, func(p target, _ []string) error { return a.list(c, p, opts) })
 		},
 	}
 	c.Flags().StringVar(&prefix, "prefix", "", "only keys that begin with this `text`")
@@ -68,34 +75,40 @@ func (a *app) list(c *cobra.Command, p place, opts []manager.ListOption) error {
 		if err != nil && item.Key == "" {
 			return err
 		}
-		line := entryOf(item)
-		if err == nil && a.json {
-			line.Value, err = itemJSON(item)
-		}
-		if err != nil {
+		if err := a.printItem(item, err); err != nil {
+			if _, unread := errors.AsType[silent](err); !unread {
+				return err
+			}
 			bad++
-			a.report(err)
-			line.Error = err.Error()
-		}
-		switch {
-		case a.json:
-			b, err := json.Marshal(line)
-			if err != nil {
-				return err
-			}
-			if err := a.printValue(b); err != nil {
-				return err
-			}
-		case err == nil:
-			if _, err := fmt.Fprintln(a.out, item.Key); err != nil {
-				return err
-			}
 		}
 	}
 	if bad > 0 {
 		return silent(exitFailed)
 	}
 	return nil
+}
+
+// printItem prints a line of a list, or reports why it can't, which is silent.
+func (a *app) printItem(item manager.Item, err error) error {
+	line := entryOf(item)
+	if err == nil && a.json {
+		line.Value, err = itemJSON(item)
+	}
+	switch {
+	case err == nil && a.json:
+		return a.printLine(line)
+	case err == nil:
+		_, err := fmt.Fprintln(a.out, shown(item.Key))
+		return err
+	}
+	a.report(err)
+	if a.json {
+		f := explain(err)[0]
+		if err := a.printLine(unreadable{item.Key, f.text, f.hint}); err != nil {
+			return err
+		}
+	}
+	return silent(exitFailed)
 }
 
 // itemJSON answers the value as JSON; one that is bytes is null, with its codec

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -12,45 +10,20 @@ import (
 	"github.com/sagestore/sagestore/tiers"
 )
 
-// entry is the JSON shape of an entry.
-type entry struct {
-	Key     string          `json:"key"`
-	Value   json.RawMessage `json:"value,omitempty"`
-	Version tiers.Version   `json:"version"`
-	Created time.Time       `json:"created"`
-	Updated time.Time       `json:"updated"`
-	Expires *time.Time      `json:"expires,omitempty"`
-	Tier    string          `json:"tier"`
-	Codec   string          `json:"codec"`
-	Schema  uint32          `json:"schema"`
-	Bytes   int             `json:"bytes"`
-	Error   string          `json:"error,omitempty"`
-}
-
-func entryOf(i manager.Item) entry {
-	e := entry{
-		Key: i.Key, Version: i.Version, Created: i.Created, Updated: i.Updated,
-		Tier: i.Tier, Codec: i.Codec, Schema: i.Schema, Bytes: i.Size(),
-	}
-	if !i.Expires.IsZero() {
-		e.Expires = &i.Expires
-	}
-	return e
-}
-
 func (a *app) loadCommand() *cobra.Command {
 	var whole, raw bool
 	c := &cobra.Command{
 		Use:   "load CATEGORY KEY",
 		Short: "Print a value",
 		Long: `Print a value as JSON. With --entry it is the entry: the value with its version,
-times, tier, codec and schema number. A key that is not there is an error (3).`,
+times, tier, codec and schema number. A key that is not there is an error (3).
+Values of the codecs gob and raw, which are no JSON, come with --raw only.`,
 		Example: `  sagestore load session.preferences user-42
   sagestore load session.preferences user-42 --entry
   sagestore load --store file config/settings`,
 		Args: a.dataArgs(1, 1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.at(c, args, func(p place, _ string, args []string) error {
+			return a.at(c, args, func(p target, args []string) error {
 				item, err := p.Item(c.Context(), args[0])
 				if err != nil {
 					return err
@@ -85,24 +58,6 @@ times, tier, codec and schema number. A key that is not there is an error (3).`,
 	return a.dataFlags(c)
 }
 
-func (a *app) printValue(v json.RawMessage) error {
-	_, err := fmt.Fprintf(a.out, "%s\n", v)
-	return err
-}
-
-// printJSON prints v indented, with every number and character as it is.
-func (a *app) printJSON(v any) error {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(v); err != nil {
-		return err
-	}
-	_, err := a.out.Write(b.Bytes())
-	return err
-}
-
 func (a *app) existsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "exists CATEGORY KEY",
@@ -111,7 +66,7 @@ func (a *app) existsCommand() *cobra.Command {
 		Example: `  sagestore exists session.preferences user-42 && echo "known user"`,
 		Args:    a.dataArgs(1, 1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.at(c, args, func(p place, _ string, args []string) error {
+			return a.at(c, args, func(p target, args []string) error {
 				ok, err := p.Exists(c.Context(), args[0])
 				if err != nil {
 					return err
@@ -135,16 +90,17 @@ func (a *app) deleteCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "delete CATEGORY KEY",
 		Short: "Delete a key",
-		Long: `Delete a key. One that is not there is no error, unless --if-version demands a
-version. Standard error says whether it was there.`,
-		Example: `  sagestore delete session.preferences user-42`,
-		Args:    a.dataArgs(1, 1),
+		Long: `Delete a key. One that is not there is no error, which standard error mentions,
+unless --if-version demands a version: then it is a conflict (4).`,
+		Example: `  sagestore delete session.preferences user-42
+  sagestore delete session.preferences user-42 --if-version 1790000000000000`,
+		Args: a.dataArgs(1, 1),
 		RunE: func(c *cobra.Command, args []string) error {
 			var opts []manager.DeleteOption
 			if c.Flags().Changed("if-version") {
 				opts = append(opts, manager.IfVersion(tiers.Version(version)))
 			}
-			return a.at(c, args, func(p place, _ string, args []string) error {
+			return a.at(c, args, func(p target, args []string) error {
 				existed, err := p.Delete(c.Context(), args[0], opts...)
 				if err == nil && !existed {
 					_, _ = fmt.Fprintf(a.err, "sagestore: %q was not there\n", args[0])

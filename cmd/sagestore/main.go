@@ -16,6 +16,7 @@ func main() { os.Exit(run()) }
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends at once
 	a := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr}
 	return a.run(ctx, os.Args[1:])
 }

@@ -2,12 +2,15 @@ package main
 
 import (
 	"context"
+	"errors"
 	"iter"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sagestore/sagestore/config"
 	"github.com/sagestore/sagestore/manager"
+	"github.com/sagestore/sagestore/tiers"
 )
 
 // place is where a data command works: a category, or a store named by --store.
@@ -57,35 +60,35 @@ func (c category) List(ctx context.Context, opts ...manager.ListOption) iter.Seq
 
 // dataFlags adds the flags of every data command.
 func (a *app) dataFlags(c *cobra.Command) *cobra.Command {
-	c.Flags().StringVar(&a.store, "store", "", "use the store of this `name` (memory, cache, database, file, sqlite, redis) instead of a category")
+	c.Flags().StringVar(&a.store, "store", "", "use the store of this `name` (cache, database, file, sqlite, redis) instead of a category; it takes the place of CATEGORY")
 	c.Flags().StringVar(&a.namespace, "namespace", "", "`name` of the namespace")
+	c.ValidArgsFunction = a.completeCategory
+	_ = c.RegisterFlagCompletionFunc("store", a.completeStore) // it fails only for a flag that there is not
 	return c
 }
 
-// dataArgs is the check of a command whose first argument is the category,
-// which --store leaves out; least and most count the arguments after it.
-func (a *app) dataArgs(least, most int) cobra.PositionalArgs {
-	return func(c *cobra.Command, args []string) error {
-		if c.Flags().Changed("store") {
-			return cobra.RangeArgs(least, most)(c, args)
-		}
-		return cobra.RangeArgs(least+1, most+1)(c, args)
-	}
+// target is a place with what is known about it.
+type target struct {
+	place
+	category, tier, codec string
+	namespace             string
 }
 
-// at opens the store, finds the place that the arguments name, and calls fn with
-// the arguments after it.
-func (a *app) at(c *cobra.Command, args []string, fn func(p place, codec string, args []string) error) error {
+// key names one key of the target in an error.
+func (t target) key(name string) tiers.Key {
+	return tiers.Key{Namespace: t.namespace, Category: t.category, Name: name}
+}
+
+// at opens the store, finds the target that the arguments name, and calls fn
+// with the arguments after it.
+func (a *app) at(c *cobra.Command, args []string, fn func(t target, args []string) error) error {
 	return a.with(c.Context(), func(m *manager.Manager) error {
 		if c.Flags().Changed("store") {
-			s := m.Store(a.store)
-			if err := s.Check(); err != nil {
+			t, err := a.storeTarget(m, args)
+			if err != nil {
 				return err
 			}
-			if err := refuseMemory(m, s.Tier(), "the store "+s.Tier()); err != nil {
-				return err
-			}
-			return fn(s, "", args)
+			return fn(t, args)
 		}
 		policy, err := policyOf(m, args[0])
 		if err != nil {
@@ -94,8 +97,36 @@ func (a *app) at(c *cobra.Command, args []string, fn func(p place, codec string,
 		if err := refuseMemory(m, policy.Tier, "the category "+args[0]); err != nil {
 			return err
 		}
-		return fn(category{m, args[0]}, policy.Codec, args[1:])
+		return fn(target{category{m, args[0]}, args[0], policy.Tier, policy.Codec, a.namespace}, args[1:])
 	})
+}
+
+// storeTarget answers the target of --store.
+func (a *app) storeTarget(m *manager.Manager, args []string) (target, error) {
+	s := m.Store(a.store)
+	if err := s.Check(); err != nil {
+		if f, ok := errors.AsType[*config.Error](err); ok {
+			err = usagef("", "--store: %s", f.Problem)
+		}
+		return target{}, err
+	}
+	if err := refuseMemory(m, s.Tier(), "the store "+s.Tier()); err != nil {
+		return target{}, err
+	}
+	t := target{place: s, category: "store." + s.Tier(), tier: s.Tier(), namespace: a.namespace}
+	policy, err := policyOf(m, t.category)
+	if err != nil {
+		return target{}, err
+	}
+	t.codec = policy.Codec
+	if len(args) > 0 && s.Tier() == "file" {
+		// There the first segment of a key may name a category, whose codec holds.
+		first, _, split := strings.Cut(args[0], "/")
+		if p, err := policyOf(m, first); split && err == nil && p.Tier == s.Tier() {
+			t.codec = p.Codec
+		}
+	}
+	return t, nil
 }
 
 func policyOf(m *manager.Manager, name string) (config.Policy, error) {

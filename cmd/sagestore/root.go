@@ -7,7 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -55,12 +55,14 @@ The configuration is the file of --config, else $SAGESTORE_CONFIG, else
 ./sagestore.yaml, else ~/.sage/config.yaml, else the built-in one, which needs no
 server and keeps everything below ~/.sage.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 not found,
-4 conflict, 5 a tier is unavailable.`,
+Data goes to standard output, all else to standard error. Exit codes: 0 done,
+1 failed, 2 wrong usage or configuration, 3 not found, 4 conflict (exists already,
+another version, session has ended), 5 a tier is unavailable.`,
 		Example: `  sagestore save session.preferences user-42 '{"theme":"dark"}'
   sagestore load session.preferences user-42
   sagestore list session.preferences --prefix user-
   sagestore doctor`,
+		Version:       versionOf(readBuild()),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          noSuchCommand,
@@ -69,53 +71,45 @@ Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 not found,
 	root.SetIn(a.in)
 	root.SetOut(a.out)
 	root.SetErr(a.err)
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usagef("see: "+c.CommandPath()+" --help", "%w", err)
-	})
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.SetFlagErrorFunc(badFlag)
+	root.SuggestionsMinimumDistance = 2
+	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error { return notEmpty(c, "config", "data-dir") }
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.config, "config", "", "YAML `file` of the configuration")
 	flags.StringVar(&a.dataDir, "data-dir", "", "`directory` below which everything is kept that the configuration does not place")
 	root.AddCommand(a.saveCommand(), a.loadCommand(), a.deleteCommand(), a.existsCommand(), a.touchCommand(), a.listCommand(),
 		a.sessionCommand(), a.configCommand(), a.initCommand(), a.statsCommand(), a.doctorCommand(), a.versionCommand())
-	for _, c := range root.Commands() {
-		wantArgs(c)
-	}
+	root.SetHelpCommand(helpCommand(root))
+	root.InitDefaultHelpCmd()
+	completeCompletion(root)
 	return root
 }
 
-// wantArgs makes a wrong number of arguments a usage error.
-func wantArgs(c *cobra.Command) {
-	if check := c.Args; check != nil {
-		c.Args = func(c *cobra.Command, args []string) error {
-			if err := check(c, args); err != nil {
-				if _, ok := errors.AsType[*usageError](err); ok {
-					return err
-				}
-				return usagef("usage: "+c.UseLine(), "%w", err)
+// helpCommand is cobra's, but for its answer to a command that there is not.
+func helpCommand(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use:     "help [COMMAND...]",
+		Short:   "Show the help of a command",
+		Long:    `Show the help of a command, as COMMAND --help does.`,
+		Example: `  sagestore help session end`,
+		RunE: func(_ *cobra.Command, args []string) error {
+			c, rest, err := root.Find(args)
+			if err != nil {
+				return usagef("see: sagestore --help", "%w", err)
 			}
-			return nil
-		}
+			if len(rest) > 0 {
+				return noSuchCommand(c, rest)
+			}
+			c.InitDefaultHelpFlag()
+			return c.Help()
+		},
 	}
-	for _, sub := range c.Commands() {
-		wantArgs(sub)
-	}
-}
-
-// noSuchCommand is for commands that only hold others.
-func noSuchCommand(c *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	hint := "see: " + c.CommandPath() + " --help"
-	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
-		hint = "did you mean " + strings.Join(near, " or ") + "?"
-	}
-	return usagef(hint, "%s has no command %q", c.CommandPath(), args[0])
 }
 
 // group makes a command that only holds others.
-func group(use, short string, subs ...*cobra.Command) *cobra.Command {
-	c := &cobra.Command{Use: use, Short: short, Args: noSuchCommand, RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
+func group(use, short, long string, subs ...*cobra.Command) *cobra.Command {
+	c := &cobra.Command{Use: use, Short: short, Long: long, Args: noSuchCommand, RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
 	c.SuggestionsMinimumDistance = 2
 	c.AddCommand(subs...)
 	return c
@@ -137,8 +131,8 @@ func (a *app) configFile() (string, error) {
 		switch _, err := os.Stat(path); {
 		case err == nil:
 			return path, nil
-		case !errors.Is(err, fs.ErrNotExist):
-			return "", err
+		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR):
+			return "", usagef("name another with --config", "%w", err)
 		}
 	}
 	return "", nil
@@ -192,8 +186,7 @@ func (a *app) with(ctx context.Context, fn func(m *manager.Manager) error) (err 
 
 // refuseMemory refuses a home that would be gone before anyone could look.
 func refuseMemory(m *manager.Manager, tier, what string) error {
-	info := m.Tiers()[tier]
-	if info.Scope == tiers.ScopeProcess {
+	if info, ok := m.Tiers()[tier]; !ok || info.Scope == tiers.ScopeProcess {
 		return usagef("name a category of another tier, or change its tier in the configuration",
 			"%s lives in the memory of one process, so no command can reach it", what)
 	}

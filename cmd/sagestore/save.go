@@ -1,8 +1,7 @@
 package main
 
 import (
-	"fmt"
-	"time"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -22,49 +21,56 @@ func (a *app) saveCommand() *cobra.Command {
 		Use:   "save CATEGORY KEY [VALUE|@FILE|-]",
 		Short: "Save a value",
 		Long: `Save a value under a key. The value is JSON, from the argument, from a file after
-"@", or from standard input for "-" and when it is left out. It is on the tier
-when the command ends with 0.`,
+"@", or from standard input for "-" and when it is left out. Numbers stay as they
+are written. When the command ends with 0, everybody who shares the tier can load
+the value. A record that is replaced keeps its schema number.
+
+A failed --if-absent or --if-version, and a session that has ended, end with 4.
+Values of the codecs gob and raw, which are no JSON, go in with --raw only.`,
 		Example: `  sagestore save session.preferences user-42 '{"theme":"dark"}'
   sagestore save config settings @settings.json
   echo '"a text"' | sagestore save session.history s-1/000001 --ttl 2h
-  sagestore save --store database session:123 '{"step":7}' --if-absent`,
+  sagestore save --store database session:123 '{"step":7}' --if-absent
+  sagestore save session.preferences user-42 --json -- -5`,
 		Args: a.dataArgs(1, 2),
 		RunE: func(c *cobra.Command, args []string) error {
 			opts, err := saveOptions(c, ttl, version, ifAbsent)
 			if err != nil {
 				return err
 			}
-			return a.at(c, args, func(p place, codec string, args []string) error {
-				b, err := a.input(args[1:])
-				if err != nil {
-					return err
-				}
-				v, err := parse(b, codecOf(codec), raw)
-				if err != nil {
-					return err
-				}
-				_, err = p.SaveItem(c.Context(), args[0], v, opts...)
+			value := args[1:]
+			if !c.Flags().Changed("store") {
+				value = args[2:]
+			}
+			b, err := a.input(c.Context(), value)
+			if err != nil {
 				return err
+			}
+			return a.at(c, args, func(p target, args []string) error {
+				v, err := parse(b, p.codec, raw)
+				if err != nil {
+					return err
+				}
+				item, err := p.SaveItem(c.Context(), args[0], v, opts...)
+				if err != nil || !a.json {
+					return err
+				}
+				return a.printJSON(entryOf(item))
 			})
 		},
 	}
-	c.Flags().StringVar(&ttl, "ttl", "", "expire after this `duration`: seconds, or 90s, 24h, 30d, never (default: the category's)")
+	c.Flags().StringVar(&ttl, "ttl", "", "expire after this `duration`: seconds, or 90s, 24h, 30d, never; 0 is at once (default: the category's)")
 	c.Flags().Uint64Var(&version, "if-version", 0, "save only if this `version` is stored")
 	c.Flags().BoolVar(&ifAbsent, "if-absent", false, "save only if the key is not there")
 	c.Flags().BoolVar(&raw, "raw", false, "store the bytes as they are, encoded already for the category's codec")
-	c.MarkFlagsMutuallyExclusive("if-version", "if-absent")
+	c.Flags().BoolVar(&a.json, "json", false, "print what was stored, without the value, as JSON")
 	return a.dataFlags(c)
 }
 
-// codecOf answers the codec of a category; stores use JSON.
-func codecOf(codec string) string {
-	if codec == "" {
-		return "json"
-	}
-	return codec
-}
-
 func saveOptions(c *cobra.Command, ttl string, version uint64, ifAbsent bool) (opts []manager.SaveOption, err error) {
+	if ifAbsent && c.Flags().Changed("if-version") {
+		return nil, usagef("--if-version 0 is --if-absent", "--if-absent and --if-version exclude each other")
+	}
 	if c.Flags().Changed("ttl") {
 		life, err := lifeOf(ttl)
 		if err != nil {
@@ -81,14 +87,20 @@ func saveOptions(c *cobra.Command, ttl string, version uint64, ifAbsent bool) (o
 	return opts, nil
 }
 
-// lifeOf reads the value of --ttl, in the grammar of the configuration.
+// lifeOf reads the value of --ttl: the grammar of the configuration, and 0 or a
+// negative duration, which is over at once.
 func lifeOf(text string) (manager.Life, error) {
 	if config.TTL(text) == config.Never {
 		return manager.Forever(), nil
 	}
-	d, ok := config.TTL(text).Duration()
-	if text == "" || !ok || d == 0 && text != "0" && text != "0s" {
-		return nil, usagef("write seconds, or 90s, 24h, 30d, 2w, never", "--ttl %q is no duration", text)
+	size, negative := strings.CutPrefix(text, "-")
+	d, ok := config.TTL(size).Duration()
+	zero := size != "" && strings.Trim(strings.TrimRight(size, "smhdw"), "0") == "" && size[0] == '0'
+	if !ok && !zero {
+		return nil, usagef("write seconds, or 90s, 15m, 24h, 30d, 2w, never", "--ttl %q is no duration", text)
+	}
+	if negative {
+		d = -d
 	}
 	return manager.TTL(d), nil
 }
@@ -100,7 +112,7 @@ func (a *app) touchCommand() *cobra.Command {
 		Short: "Give an entry a new time to live",
 		Long: `Give an entry a new time to live: that of --ttl, else the category's. Value and
 version stay. A key that is not there is an error (3); an expired one does not
-come back.`,
+come back, and a --ttl of 0 ends the entry at once.`,
 		Example: `  sagestore touch session.history s-1/000001 --ttl 7d`,
 		Args:    a.dataArgs(1, 1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -112,10 +124,10 @@ come back.`,
 				}
 				lives = append(lives, life)
 			}
-			return a.at(c, args, func(p place, _ string, args []string) error {
+			return a.at(c, args, func(p target, args []string) error {
 				existed, err := p.Touch(c.Context(), args[0], lives...)
 				if err == nil && !existed {
-					err = fmt.Errorf("touch %q: %w", args[0], tiers.ErrNotFound)
+					err = tiers.Fail("touch", p.tier, p.key(args[0]), tiers.ErrNotFound)
 				}
 				return err
 			})
@@ -123,12 +135,4 @@ come back.`,
 	}
 	c.Flags().StringVar(&ttl, "ttl", "", "expire after this `duration` from now (default: the category's)")
 	return a.dataFlags(c)
-}
-
-// instant is how times are printed; the zero time is nothing.
-func instant(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.UTC().Format(time.RFC3339Nano)
 }

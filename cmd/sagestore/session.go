@@ -12,7 +12,10 @@ import (
 )
 
 func (a *app) sessionCommand() *cobra.Command {
-	return group("session", "Show and end sessions", a.sessionListCommand(), a.sessionEndCommand())
+	return group("session", "Show and end sessions",
+		`A session is named by the first segment of the keys that belong to it: s-1/000001
+belongs to s-1. The first save starts it.`,
+		a.sessionListCommand(), a.sessionEndCommand())
 }
 
 func (a *app) sessionListCommand() *cobra.Command {
@@ -23,9 +26,9 @@ func (a *app) sessionListCommand() *cobra.Command {
 many entries they hold in tiers that outlive a process.`,
 		Example: `  sagestore session list
   sagestore session list --json`,
-		Args: cobra.NoArgs,
+		Args: count(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.with(c.Context(), func(m *manager.Manager) error {
+			return a.withSessions(c.Context(), func(m *manager.Manager) error {
 				all := []manager.SessionInfo{}
 				for s, err := range m.Sessions(c.Context()) {
 					if err != nil {
@@ -37,9 +40,9 @@ many entries they hold in tiers that outlive a process.`,
 					return a.printJSON(all)
 				}
 				w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
-				_, _ = fmt.Fprintln(w, "SESSION\tSTARTED\tLAST USED\tENTRIES")
+				_, _ = fmt.Fprintln(w, "SESSION\tSTARTED (UTC)\tLAST USED (UTC)\tENTRIES")
 				for _, s := range all {
-					_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%d\n", s.ID, s.Started.UTC().Format(time.DateTime), s.Seen.UTC().Format(time.DateTime), s.Entries)
+					_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%d\n", shown(s.ID), s.Started.UTC().Format(time.DateTime), s.Seen.UTC().Format(time.DateTime), s.Entries)
 				}
 				return w.Flush()
 			})
@@ -60,22 +63,25 @@ and no more can be saved into it. Preferences and all else stay. Running apps
 drop theirs within 100 ms. It asks before, unless --yes is given.`,
 		Example: `  sagestore session end s-1 --dry-run
   sagestore session end s-1 --yes`,
-		Args: cobra.ExactArgs(1),
+		Args: count(1, 1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.with(c.Context(), func(m *manager.Manager) error {
+			if args[0] == "" {
+				return usagef("it is the first segment of the session's keys", "the ID is empty")
+			}
+			return a.withSessions(c.Context(), func(m *manager.Manager) error {
 				info, found, err := findSession(c.Context(), m, args[0])
 				if err != nil {
 					return err
 				}
 				if !found {
-					_, _ = fmt.Fprintf(a.err, "sagestore: no session %q goes on; ending it all the same keeps anyone from saving into it\n", args[0])
+					_, _ = fmt.Fprintf(a.err, "sagestore: no session %q goes on; to end it all the same keeps anyone from saving into it\n", args[0])
 				}
-				what := fmt.Sprintf("session %q with %d entries in tiers that outlive a process, and what running apps hold of it in memory", args[0], info.Entries)
+				what := fmt.Sprintf("session %q: %d of its entries are removed here, and what running apps hold of it in memory", args[0], info.Entries)
 				if dry {
 					_, err := fmt.Fprintln(a.out, "would end", what)
 					return err
 				}
-				if err := a.confirm("end "+what, yes); err != nil {
+				if err := a.confirm(c.Context(), "end "+what, yes); err != nil {
 					return err
 				}
 				return m.EndSession(c.Context(), args[0])
@@ -86,6 +92,16 @@ drop theirs within 100 ms. It asks before, unless --yes is given.`,
 	c.Flags().BoolVar(&dry, "dry-run", false, "only say what would be removed")
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	return c
+}
+
+// withSessions opens the store for fn, unless nobody could share its sessions.
+func (a *app) withSessions(ctx context.Context, fn func(m *manager.Manager) error) error {
+	return a.with(ctx, func(m *manager.Manager) error {
+		if err := refuseMemory(m, "database", "the list of sessions"); err != nil {
+			return err
+		}
+		return fn(m)
+	})
 }
 
 func findSession(ctx context.Context, m *manager.Manager, id string) (info manager.SessionInfo, found bool, err error) {

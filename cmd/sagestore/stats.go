@@ -1,9 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -23,20 +25,18 @@ in the memory of running apps can't be seen from here. A tier that does not
 answer is reported, the rest is shown, and the command ends with 5.`,
 		Example: `  sagestore stats
   sagestore stats --json`,
-		Args: cobra.NoArgs,
+		Args: count(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.with(c.Context(), func(m *manager.Manager) error {
+				if m.Config().InMemory {
+					return usagef("ask the program that holds it", "the whole store lives in the memory of one process, so no command can reach it")
+				}
 				stats, failed := m.Stats(c.Context())
+				u := usageOf(m, stats)
 				if a.json {
-					if err := a.printJSON(stats); err != nil {
-						return err
-					}
-					return failed
+					return errors.Join(a.printJSON(u), failed)
 				}
-				if err := a.printStats(m, stats); err != nil {
-					return err
-				}
-				return failed
+				return errors.Join(a.printUsage(u), failed)
 			})
 		},
 	}
@@ -44,31 +44,81 @@ answer is reported, the rest is shown, and the command ends with 5.`,
 	return c
 }
 
-func (a *app) printStats(m *manager.Manager, stats manager.Stats) error {
+// usage is the JSON shape of stats.
+type usage struct {
+	Categories    map[string]categoryUsage `json:"categories"`
+	Tiers         map[string]tierUsage     `json:"tiers"`
+	Pending       int                      `json:"pending"` // cache writes that wait for their server
+	OldestPending time.Time                `json:"oldest_pending,omitzero"`
+}
+
+type categoryUsage struct {
+	Tier     string `json:"tier"`
+	Codec    string `json:"codec"`
+	TTL      string `json:"ttl"`
+	Unlisted bool   `json:"unlisted,omitempty"` // it goes to the default store, and no rule names it
+	Entries  int64  `json:"entries"`
+	Bytes    int64  `json:"bytes"`
+}
+
+type tierUsage struct {
+	Driver  string `json:"driver"`
+	Place   string `json:"place"`
+	Entries int64  `json:"entries"`
+	Bytes   int64  `json:"bytes"`
+}
+
+// usageOf leaves out what only running programs could count.
+func usageOf(m *manager.Manager, stats manager.Stats) usage {
+	u := usage{
+		Categories: map[string]categoryUsage{}, Tiers: map[string]tierUsage{},
+		Pending: stats.Pending, OldestPending: stats.OldestPending,
+	}
 	policies := map[string]config.Policy{}
 	for _, p := range m.Policies() {
 		policies[p.Category] = p
 	}
+	for name, s := range stats.Categories {
+		p, known := policies[name]
+		if !known {
+			var err error
+			if p, err = m.Config().Policy(name, nil); err != nil {
+				p = config.Policy{Tier: "?", Codec: "?"} // of an earlier configuration
+			}
+		}
+		if s.Entries > 0 {
+			u.Categories[name] = categoryUsage{p.Tier, p.Codec, lifeText(p), p.Rule == config.RuleDefaultStore, s.Entries, s.Bytes}
+		}
+	}
+	for name, info := range m.Tiers() {
+		if info.Scope != tiers.ScopeProcess {
+			s := stats.Tiers[name]
+			u.Tiers[name] = tierUsage{info.Driver, info.Place, s.Entries, s.Bytes}
+		}
+	}
+	return u
+}
+
+func (a *app) printUsage(u usage) error {
 	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(w, "CATEGORY\tTIER\tCODEC\tTTL\tENTRIES\tBYTES\t")
-	for _, name := range slices.Sorted(maps.Keys(stats.Categories)) {
-		p, note := policies[name], ""
-		if p.Rule == config.RuleDefaultStore {
-			note = "unlisted"
+	_, _ = fmt.Fprintln(w, "CATEGORY\tTIER\tCODEC\tTTL\tENTRIES\tBYTES")
+	for _, name := range slices.Sorted(maps.Keys(u.Categories)) {
+		c := u.Categories[name]
+		if c.Unlisted {
+			name += " (unlisted)"
 		}
-		s := stats.Categories[name]
-		if s.Entries == 0 && note == "" && m.Tiers()[p.Tier].Scope == tiers.ScopeProcess {
-			continue
-		}
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\t%s\n", name, p.Tier, p.Codec, lifeText(p), s.Entries, s.Bytes, note)
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\n", name, c.Tier, c.Codec, c.TTL, c.Entries, c.Bytes)
 	}
-	_, _ = fmt.Fprintln(w, "\nTIER\tDRIVER\tPLACE\t\tENTRIES\tBYTES\t")
-	for _, name := range slices.Sorted(maps.Keys(stats.Tiers)) {
-		info, s := m.Tiers()[name], stats.Tiers[name]
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t\t%d\t%d\t\n", name, info.Driver, info.Place, s.Entries, s.Bytes)
+	if err := w.Flush(); err != nil {
+		return err
 	}
-	if stats.Pending > 0 {
-		_, _ = fmt.Fprintf(w, "\n%d cache writes wait in the journal, the oldest since %s\n", stats.Pending, instant(stats.OldestPending))
+	_, _ = fmt.Fprintln(w, "\nTIER\tDRIVER\tENTRIES\tBYTES\tPLACE")
+	for _, name := range slices.Sorted(maps.Keys(u.Tiers)) {
+		t := u.Tiers[name]
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s\n", name, t.Driver, t.Entries, t.Bytes, t.Place)
+	}
+	if u.Pending > 0 {
+		_, _ = fmt.Fprintf(w, "\ncache writes that wait in the journal: %d, the oldest since %s\n", u.Pending, instant(u.OldestPending))
 	}
 	return w.Flush()
 }
@@ -82,5 +132,12 @@ func lifeText(p config.Policy) string {
 	case p.TTL%(24*time.Hour) == 0 && p.TTL > 24*time.Hour:
 		return fmt.Sprintf("%dd", p.TTL/(24*time.Hour))
 	}
-	return p.TTL.String()
+	text := p.TTL.String()
+	if short, ok := strings.CutSuffix(text, "m0s"); ok {
+		text = short + "m"
+	}
+	if short, ok := strings.CutSuffix(text, "h0m"); ok {
+		text = short + "h"
+	}
+	return text
 }

@@ -2,11 +2,14 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
 
 	"golang.org/x/term"
@@ -21,25 +24,49 @@ const maxInput = 1 << 30
 
 // input answers the bytes of VALUE: the argument itself, the file after an "@",
 // or standard input for "-" and for none.
-func (a *app) input(args []string) ([]byte, error) {
+func (a *app) input(ctx context.Context, args []string) ([]byte, error) {
 	if len(args) == 0 {
 		if f, ok := a.in.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-			return nil, usagef("give it as an argument, as @FILE, or pipe it in", "there is no VALUE")
+			return nil, usagef("give it as an argument or as @FILE, pipe it in, or write - to type it", "there is no VALUE")
 		}
 		args = []string{"-"}
 	}
 	switch v := args[0]; {
 	case v == "-":
-		return readAll(a.in)
+		b, err := patiently(ctx, func() ([]byte, error) { return readAll(a.in) })
+		if err == nil && len(b) == 0 {
+			err = usagef("an empty text is '\"\"'", "there is no VALUE: standard input is empty")
+		}
+		return b, err
 	case len(v) > 1 && v[0] == '@':
 		f, err := os.Open(v[1:])
 		if err != nil {
-			return nil, usagef("", "%w", err)
+			return nil, usagef("VALUE names a file after its @", "%w", err)
 		}
 		b, err := readAll(f)
 		return b, errors.Join(err, f.Close())
 	default:
 		return []byte(v), nil
+	}
+}
+
+// patiently waits for fn, which can't be interrupted, until ctx is over.
+func patiently[T any](ctx context.Context, fn func() (T, error)) (T, error) {
+	type answer struct {
+		v   T
+		err error
+	}
+	done := make(chan answer, 1)
+	go func() {
+		v, err := fn()
+		done <- answer{v, err}
+	}()
+	select {
+	case got := <-done:
+		return got.v, got.err
+	case <-ctx.Done():
+		var none T
+		return none, ctx.Err()
 	}
 }
 
@@ -55,7 +82,7 @@ func readAll(r io.Reader) ([]byte, error) {
 // numbers stay as they were written, and else what it means.
 func parse(b []byte, codec string, raw bool) (any, error) {
 	if raw {
-		return manager.Encoded{Value: b}, nil
+		return manager.Encoded{Value: b}, checkRaw(b, codec)
 	}
 	if codec == "gob" || codec == "raw" {
 		return nil, usagef("add --raw to store bytes as they are", "values of codec %s can't be written as JSON", codec)
@@ -70,7 +97,44 @@ func parse(b []byte, codec string, raw bool) (any, error) {
 	if err := serializer.JSON().Decode(b, &v); err != nil {
 		return nil, usagef("", "the value: %w", err)
 	}
+	if n, found := tooBig(v); found {
+		return nil, usagef("write it as a text, in double quotes", "the number %s has more than 64 bits, which codec %s can't hold", n, codec)
+	}
 	return v, nil
+}
+
+// checkRaw refuses what could not be read back, as far as that can be told
+// without the value's Go type.
+func checkRaw(b []byte, codec string) error {
+	if codec != "msgpack" {
+		return nil
+	}
+	var v any
+	if err := serializer.Msgpack().Decode(b, &v); err != nil {
+		return usagef("--raw takes the bytes as the codec makes them; leave it out to give JSON", "the value is not msgpack: %w", err)
+	}
+	return nil
+}
+
+// tooBig finds a whole number that only JSON can hold.
+func tooBig(v any) (n json.Number, found bool) {
+	switch v := v.(type) {
+	case json.Number:
+		return v, true // serializer makes it of nothing smaller
+	case []any:
+		for _, one := range v {
+			if n, found := tooBig(one); found {
+				return n, true
+			}
+		}
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			if n, found := tooBig(v[key]); found {
+				return n, true
+			}
+		}
+	}
+	return "", false
 }
 
 // quoted is the text as it would be written as JSON in a shell.
@@ -79,10 +143,11 @@ func quoted(b []byte) string {
 	if r := []rune(text); len(r) > 40 {
 		text = string(r[:40]) + "..."
 	}
-	j, err := json.Marshal(text)
+	j, err := encode(text, "")
 	if err != nil {
 		j = []byte(strconv.Quote(text))
 	}
+	j = bytes.TrimSpace(j)
 	return "'" + string(bytes.ReplaceAll(j, []byte("'"), []byte(`'\''`))) + "'"
 }
 

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -22,24 +24,37 @@ func (a *app) versionCommand() *cobra.Command {
 		Short:   "Print the version",
 		Long:    `Print the version of the command, the revision it was built from, and Go's version.`,
 		Example: `  sagestore version --json`,
-		Args:    cobra.NoArgs,
+		Args:    count(0, 0),
 		RunE: func(*cobra.Command, []string) error {
-			b := build{Version: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
-			if info, ok := debug.ReadBuildInfo(); ok {
-				b.Version = info.Main.Version
-				for _, s := range info.Settings {
-					if s.Key == "vcs.revision" {
-						b.Revision = s.Value
-					}
-				}
-			}
+			b := readBuild()
 			if a.json {
 				return a.printJSON(b)
 			}
-			_, err := fmt.Fprintf(a.out, "sagestore %s %s %s %s\n", b.Version, b.Revision, b.Go, b.Platform)
+			_, err := fmt.Fprintln(a.out, versionOf(b))
 			return err
 		},
 	}
 	c.Flags().BoolVar(&a.json, "json", false, "print JSON")
 	return c
+}
+
+func readBuild() build {
+	b := build{Version: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		b.Version = cmp.Or(info.Main.Version, b.Version)
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				b.Revision = s.Value
+			}
+		}
+	}
+	return b
+}
+
+func versionOf(b build) string {
+	about := []string{b.Go, b.Platform}
+	if b.Revision != "" {
+		about = append([]string{b.Revision}, about...)
+	}
+	return fmt.Sprintf("sagestore %s (%s)", b.Version, strings.Join(about, ", "))
 }

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/sagestore/sagestore/config"
+	"github.com/sagestore/sagestore/tiers"
+)
+
+// fault is one line for the user, and one with what to do about it.
+type fault struct{ text, hint string }
+
+// report prints each fault of an error as one line and, where there is one, a
+// line with what to do next.
+func (a *app) report(err error) {
+	for _, f := range explain(err) {
+		_, _ = fmt.Fprintf(a.err, "sagestore: %s\n", f.text)
+		if f.hint != "" {
+			_, _ = fmt.Fprintf(a.err, "hint: %s\n", f.hint)
+		}
+	}
+}
+
+// explain answers what an error has to say to the user of a command line.
+func explain(err error) []fault {
+	if _, quiet := errors.AsType[silent](err); quiet || err == nil {
+		return nil
+	}
+	if faults, ok := errors.AsType[config.Errors](err); ok {
+		all := make([]fault, len(faults))
+		for i, f := range faults {
+			all[i].text = f.Error()
+		}
+		return all
+	}
+	if usage, ok := errors.AsType[*usageError](err); ok {
+		return []fault{{usage.Error(), usage.hint}}
+	}
+	var all []fault
+	for _, err := range parts(err) {
+		all = append(all, faultOf(err))
+	}
+	return all
+}
+
+// without takes a hint out of a text that repeats it.
+func without(text, hint string) string { return strings.Replace(text, " ("+hint+")", "", 1) }
+
+func faultOf(err error) fault {
+	if f, ok := errors.AsType[*config.Error](err); ok {
+		return fault{text: strings.TrimPrefix(f.Error(), "config: ")}
+	}
+	if errors.Is(err, context.Canceled) && !errors.Is(err, tiers.ErrCommitUnknown) {
+		return fault{text: "interrupted"}
+	}
+	f := fault{text: err.Error()}
+	for e := range typed(err) {
+		if e.Hint != "" {
+			f.hint = e.Hint // the innermost knows best
+			f.text = without(f.text, e.Hint)
+		}
+	}
+	switch {
+	case errors.Is(err, tiers.ErrExists) && f.hint == "":
+		f.hint = "a save without --if-absent replaces it"
+	case errors.Is(err, tiers.ErrConflict) && strings.Contains(f.hint, "Modify"):
+		f.hint = "load --entry shows the version that is stored"
+	case errors.Is(err, tiers.ErrSessionEnded):
+		f.hint = "use another session; a program may reopen this one"
+	}
+	return f
+}
+
+// parts splits joined errors. What was around them is kept where they do not
+// say themselves what they are about.
+func parts(err error) []error {
+	switch e := err.(type) { //nolint:errorlint // the outermost decides
+	case *tiers.Error:
+		inner := parts(e.Err)
+		if len(inner) == 1 && inner[0] == e.Err { //nolint:errorlint // identity: nothing was split
+			return []error{err}
+		}
+		for i := range inner {
+			if !named(inner[i]) {
+				about := *e
+				about.Err = inner[i]
+				inner[i] = &about
+			}
+		}
+		return inner
+	case interface{ Unwrap() []error }:
+		all, text := []error{}, []string{}
+		for _, one := range e.Unwrap() {
+			all, text = append(all, parts(one)...), append(text, one.Error())
+		}
+		if strings.Join(text, "\n") == err.Error() { // joined, rather than part of a sentence
+			return all
+		}
+	}
+	return []error{err}
+}
+
+// named tells whether an error says which operation failed.
+func named(err error) bool {
+	for e := range typed(err) {
+		if e.Op != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// typed yields the typed errors of a chain, from the outside in.
+func typed(err error) func(yield func(*tiers.Error) bool) {
+	return func(yield func(*tiers.Error) bool) { walk(err, yield) }
+}
+
+func walk(err error, yield func(*tiers.Error) bool) bool {
+	switch e := err.(type) { //nolint:errorlint // the chain is walked here
+	case nil:
+		return true
+	case *tiers.Error:
+		return yield(e) && walk(e.Err, yield)
+	case interface{ Unwrap() error }:
+		return walk(e.Unwrap(), yield)
+	case interface{ Unwrap() []error }:
+		for _, one := range e.Unwrap() {
+			if !walk(one, yield) {
+				return false
+			}
+		}
+	}
+	return true
+}
