@@ -140,7 +140,7 @@ func (t *Tier) saveAll(ctx context.Context, rs []tiers.Record, cs []tiers.Cond) 
 		if err := t.checkRecord(&rs[i]); err != nil {
 			return err
 		}
-		items[i], err = newSaveItem(rs[i], condAt(cs, i))
+		items[i], err = newSaveItem(&rs[i], condAt(cs, i))
 		size += len(items[i].value)
 		return err
 	})
@@ -154,27 +154,28 @@ func (t *Tier) saveAll(ctx context.Context, rs []tiers.Record, cs []tiers.Cond) 
 	if err := t.run(ctx, c); err != nil {
 		return nil, err
 	}
-	reply := c.text[9:]
-	if len(reply) != savedLen*len(rs) {
-		return nil, fmt.Errorf("%w: redis answered %d bytes for %d records", tiers.ErrCorrupt, len(reply), len(rs))
-	}
-	err = t.itemErrors("save", len(rs), keyOf, func(i int) error { return statusError(reply[savedLen*i]) })
+	reply, err := parseSaved(c.text, len(rs))
 	if err != nil {
 		return nil, err
 	}
-	updated := tiers.FromMicro(int64At(c.text[1:]))
+	err = t.itemErrors("save", len(rs), keyOf, func(i int) error { return statusError(reply.status(i)) })
+	if err != nil {
+		return nil, err
+	}
+	updated, version := tiers.FromMicro(reply.now), reply.first
 	out := make([]tiers.Record, len(rs))
 	for i := range rs {
-		part := reply[savedLen*i+1:]
-		r := rs[i]
-		r.Version = tiers.Version(binary.BigEndian.Uint64(part))
-		r.Created = tiers.FromMicro(int64At(part[8:]))
-		r.Updated = updated
-		r.Expires = tiers.FromMicro(int64At(part[16:]))
+		version++
+		r := &out[i]
+		*r = rs[i]
+		r.Version, r.Updated, r.Created = version, updated, updated
+		if at := reply.created(i); at != reply.now {
+			r.Created = tiers.FromMicro(at)
+		}
+		r.Expires = tiers.FromMicro(expiry(reply.now, items[i].ttl))
 		r.TTL = 0
-		out[i] = r
 	}
-	t.noteVersion(out[len(out)-1].Version)
+	t.noteVersion(version)
 	return out, nil
 }
 
@@ -285,7 +286,7 @@ func (t *Tier) Apply(ctx context.Context, rs []tiers.Record, over []tiers.Cond) 
 			return fmt.Errorf("%w: version %d is above 2^53", tiers.ErrUnsupported, rs[i].Version)
 		}
 		if !rs[i].Deleted {
-			values[i], err = encode(&rs[i])
+			values[i], err = encode(&rs[i], t.magic())
 		}
 		return err
 	})

@@ -62,14 +62,19 @@ type stamp struct {
 	time     *serverTime
 	deadline time.Duration // on the line of serverTime
 	written  bool
+	rest     []byte // what follows, after eight bytes for the instant; nil for nothing
 	buf      [8]byte
 }
 
 // MarshalBinary is called by the client while it writes the command.
 func (s *stamp) MarshalBinary() ([]byte, error) {
 	s.written = true
-	binary.BigEndian.PutUint64(s.buf[:], bits(s.time.at(s.deadline)))
-	return s.buf[:], nil
+	b := s.rest
+	if b == nil {
+		b = s.buf[:]
+	}
+	binary.BigEndian.PutUint64(b, bits(s.time.at(s.deadline)))
+	return b, nil
 }
 
 func newRead(kind reply, args ...any) *call {

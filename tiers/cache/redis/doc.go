@@ -52,18 +52,19 @@
 // Numbers are big-endian. Times are microseconds since 1970, signed; 0 is none.
 //
 //	offset  bytes
-//	     0      2  "s1"
+//	     0      2  "s1"; "s2" when the save did not enter the key into the index
 //	     2      8  version
 //	    10      8  created
 //	    18      8  updated
 //	    26      8  expires
-//	    34      4  CRC-32C of NAMESPACE 0 CATEGORY 0 KEY 0 and of all bytes from 42 on
-//	    38      4  sum, modulo 2^32, of the nine numbers in bytes 2 to 37 times 3, 5, ... 19
-//	    42      1  flags
-//	    43      4  schema
-//	    47      1  length of the codec's name
-//	    48         codec's name, value
+//	    34     32  bytes 2 to 33 again
+//	    66      4  CRC-32C of NAMESPACE 0 CATEGORY 0 KEY 0 and of all bytes from 70 on
+//	    70      1  flags
+//	    71      4  schema
+//	    75      1  length of the codec's name
+//	    76         codec's name, value
 //
-// The first checksum is made by whoever saves, the second by the script that
-// adds version and times. A flipped bit anywhere is [tiers.ErrCorrupt].
+// The checksum is made by whoever saves. Version and times come from the script,
+// in which writing and comparing them twice is much cheaper than a checksum. A
+// flipped bit anywhere is [tiers.ErrCorrupt].
 package redis

@@ -51,6 +51,12 @@ func (n names) value(k tiers.Key) string {
 	return n.root + k.Namespace + "." + k.Category + ".0}:" + k.Name
 }
 
+// valueAt answers as well how long the bucket is that the key begins with.
+func (n names) valueAt(k tiers.Key) (key string, bucket uint16) {
+	key = n.value(k)
+	return key, uint16(len(key) - len(k.Name) - 1) //nolint:gosec // all parts of a key are bounded
+}
+
 // member is a space's entry in the set of spaces. A namespace has no dot.
 func member(s tiers.Space) string { return s.Namespace + "." + s.Category }
 

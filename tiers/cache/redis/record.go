@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -15,12 +16,16 @@ const (
 	atCreated = 10
 	atUpdated = 18
 	atExpires = 26
-	atSum     = 34
-	atCheck   = 38
-	headLen   = 42
+	atTwin    = 34 // all from atVersion again
+	atSum     = 66
+	headLen   = 70
 	bodyLen   = 6 // of the body, before the codec's name
+)
 
-	magic = "s1"
+// What a stored value begins with tells whether its key is in the index.
+const (
+	magicIndexed = "s1"
+	magicPlain   = "s2"
 )
 
 // maxVersion is the highest version that a script can count with: the numbers
@@ -28,8 +33,24 @@ const (
 const maxVersion = 1<<53 - 2
 
 // encode answers the stored value of a record. Version and times are those of
-// the record; the script that saves writes its own over them.
-func encode(r *tiers.Record) (value []byte, err error) {
+// the record.
+func encode(r *tiers.Record, magic string) (value []byte, err error) {
+	b, err := encodeBody(r)
+	if err != nil {
+		return nil, err
+	}
+	copy(b, magic)
+	binary.BigEndian.PutUint64(b[atVersion:], uint64(r.Version))
+	binary.BigEndian.PutUint64(b[atCreated:], bits(tiers.ToMicro(r.Created)))
+	binary.BigEndian.PutUint64(b[atUpdated:], bits(tiers.ToMicro(r.Updated)))
+	binary.BigEndian.PutUint64(b[atExpires:], bits(tiers.ToMicro(r.Expires)))
+	copy(b[atTwin:atSum], b[atVersion:atTwin])
+	return b, nil
+}
+
+// encodeBody answers the stored value of a record with the part of its head
+// empty that the script that saves makes.
+func encodeBody(r *tiers.Record) (value []byte, err error) {
 	if len(r.Codec) > 255 {
 		return nil, fmt.Errorf("%w: its name has %d bytes, 255 are allowed", tiers.ErrCodec, len(r.Codec))
 	}
@@ -39,24 +60,18 @@ func encode(r *tiers.Record) (value []byte, err error) {
 	b = append(b, byte(len(r.Codec))) //nolint:gosec // at most 255
 	b = append(b, r.Codec...)
 	b = append(b, r.Value...)
-	copy(b, magic)
-	binary.BigEndian.PutUint64(b[atVersion:], uint64(r.Version))
-	binary.BigEndian.PutUint64(b[atCreated:], bits(tiers.ToMicro(r.Created)))
-	binary.BigEndian.PutUint64(b[atUpdated:], bits(tiers.ToMicro(r.Updated)))
-	binary.BigEndian.PutUint64(b[atExpires:], bits(tiers.ToMicro(r.Expires)))
 	binary.BigEndian.PutUint32(b[atSum:], sumOf(r.Key, b[headLen:]))
-	binary.BigEndian.PutUint32(b[atCheck:], checkOf(b))
 	return b, nil
 }
 
 // decodeHead fills in what the first bytes of a stored value say: everything
 // but the value, whose checksum it can't know.
 func decodeHead(k tiers.Key, b []byte) (r tiers.Record, body []byte, err error) {
-	if len(b) < headLen+bodyLen || string(b[:atVersion]) != magic {
+	if len(b) < headLen+bodyLen || string(b[:atVersion]) != magicIndexed && string(b[:atVersion]) != magicPlain {
 		return tiers.Record{}, nil, fmt.Errorf("%w: what redis holds under this key is no record of this program", tiers.ErrCorrupt)
 	}
-	if checkOf(b) != binary.BigEndian.Uint32(b[atCheck:]) {
-		return tiers.Record{}, nil, fmt.Errorf("%w: the checksum of its head is wrong", tiers.ErrCorrupt)
+	if !bytes.Equal(b[atVersion:atTwin], b[atTwin:atSum]) {
+		return tiers.Record{}, nil, fmt.Errorf("%w: the two copies of its version and times differ", tiers.ErrCorrupt)
 	}
 	r.Key = k
 	r.Version = tiers.Version(binary.BigEndian.Uint64(b[atVersion:]))
@@ -112,17 +127,6 @@ func sumOf(k tiers.Key, body []byte) uint32 {
 	key = append(key, k.Name...)
 	key = append(key, 0)
 	return crc32.Update(crc32.Checksum(key, table), table, body)
-}
-
-// checkOf is the checksum of a head: its nine numbers of four bytes, each times
-// an odd number of its own, added modulo 2^32. A script can compute it cheaply
-// and exactly, and every flipped bit changes it.
-func checkOf(head []byte) uint32 {
-	var sum uint32
-	for i := range uint32(9) {
-		sum += (2*i + 3) * binary.BigEndian.Uint32(head[atVersion+4*i:])
-	}
-	return sum
 }
 
 // bits and int64At write and read signed numbers, two's complement.

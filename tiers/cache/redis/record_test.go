@@ -32,7 +32,7 @@ func TestRecordComesBackAsItWas(t *testing.T) {
 	} {
 		want := sample()
 		change(&want)
-		b, err := encode(&want)
+		b, err := encode(&want, magicIndexed)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -50,14 +50,14 @@ func TestRecordComesBackAsItWas(t *testing.T) {
 	}
 	r := sample()
 	r.Codec = string(bytes.Repeat([]byte("c"), 256))
-	if _, err := encode(&r); !errors.Is(err, tiers.ErrCodec) {
+	if _, err := encode(&r, magicIndexed); !errors.Is(err, tiers.ErrCodec) {
 		t.Errorf("a codec's name of 256 bytes: %v", err)
 	}
 }
 
 func TestEveryFlippedBitIsFound(t *testing.T) {
 	r := sample()
-	whole, err := encode(&r)
+	whole, err := encode(&r, magicIndexed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,13 +82,13 @@ func TestEveryFlippedBitIsFound(t *testing.T) {
 
 func FuzzDecode(f *testing.F) {
 	r := sample()
-	whole, err := encode(&r)
+	whole, err := encode(&r, magicIndexed)
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(whole)
 	f.Add(whole[:headLen+bodyLen])
-	f.Add([]byte(magic))
+	f.Add([]byte(magicIndexed))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		got, err := decode(r.Key, b)
 		if err != nil {
@@ -97,7 +97,7 @@ func FuzzDecode(f *testing.F) {
 			}
 			return
 		}
-		again, err := encode(&got)
+		again, err := encode(&got, string(b[:2]))
 		if err != nil || !bytes.Equal(again, b) {
 			t.Fatalf("%x became %x, %v", b, again, err)
 		}

@@ -21,7 +21,7 @@ func TestLateSaveOfAMergedScriptChangesNothing(t *testing.T) {
 	}
 	defer func() { _ = tier.Close(context.Background()) }()
 	save := func(name string, within time.Duration) *call {
-		it, err := newSaveItem(tiers.Record{Key: tiers.Key{Category: "test", Name: name}, Value: []byte("v"), Codec: "raw"}, tiers.Cond{})
+		it, err := newSaveItem(&tiers.Record{Key: tiers.Key{Category: "test", Name: name}, Value: []byte("v"), Codec: "raw"}, tiers.Cond{})
 		if err != nil {
 			t.Fatal(err)
 		}

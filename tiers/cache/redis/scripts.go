@@ -3,6 +3,7 @@ package redis
 import (
 	"crypto/sha1" //nolint:gosec // the server names scripts by it
 	"encoding/hex"
+	"strings"
 )
 
 // script is a Lua program that the server keeps by its SHA-1.
@@ -16,11 +17,11 @@ type scripts struct{ save, apply, remove, touch, prune, count script }
 func newScripts() scripts {
 	return scripts{
 		save:   newScript(luaSave),
-		apply:  newScript(luaApply),
-		remove: newScript(luaRemove),
-		touch:  newScript(luaTouch),
-		prune:  newScript(luaPrune),
-		count:  newScript(luaCount),
+		apply:  newScript(luaCommon, luaApply),
+		remove: newScript(luaCommon, luaRemove),
+		touch:  newScript(luaCommon, luaTouch),
+		prune:  newScript(luaCommon, luaPrune),
+		count:  newScript(luaCommon, luaCount),
 	}
 }
 
@@ -28,39 +29,41 @@ func (s scripts) all() []script {
 	return []script{s.save, s.apply, s.remove, s.touch, s.prune, s.count}
 }
 
-func newScript(body string) script {
-	source := luaCommon + body
+func newScript(parts ...string) script {
+	source := luaTime + strings.Join(parts, "")
 	sum := sha1.Sum([]byte(source)) //nolint:gosec // see the import
 	return script{source: source, sha: hex.EncodeToString(sum[:])}
 }
 
-// luaCommon begins every program. ARGV[1] is the instant, in microseconds of
-// the server's clock, after which the program changes nothing: whoever sent it
-// has been told by then that nobody knows. Every reply is a letter, the
-// server's time in eight bytes, and more.
+// luaTime begins every program. ARGV[1] begins with the instant, in
+// microseconds of the server's clock, after which the program changes nothing:
+// whoever sent it has been told by then that nobody knows. Every reply is a
+// letter, the server's time in eight bytes, and more.
 //
-// Numbers as arguments of a command are slow, so they are given as text; and a
-// value is written with an empty head first and its head after that, since
-// joining long strings is slower than a second command.
-const luaCommon = `
-local call, sub, pack, unpack_, floor = redis.call, string.sub, struct.pack, struct.unpack, math.floor
+// What a program costs is mostly what it says to the server, so it says little.
+// Numbers as arguments of a command are slow, so they are given as text. The
+// server's Lua looks at every byte of a string that it makes, so none is made
+// with a value in it: a value is written with an empty head, and its head after
+// that.
+const luaTime = `
+local call, sub, pack, unpack_ = redis.call, string.sub, struct.pack, struct.unpack
 local t = call('TIME')
 local now = t[1] * 1000000 + t[2]
 local stamp = pack('>I8', now)
 if now > unpack_('>I8', ARGV[1]) then return 'l' .. stamp end
+`
 
--- checksum answers the last four bytes of the head that begins with h.
-local function checksum(h)
-  local a, b, c, d, e, f, g, i, j = unpack_('>I4I4I4I4I4I4I4I4I4', h, 3)
-  return (a * 3 + b * 5 + c * 7 + d * 9 + e * 11 + f * 13 + g * 15 + i * 17 + j * 19) % 4294967296
-end
+// luaCommon is what the programs but that for saves share.
+const luaCommon = `
+local floor = math.floor
 
 -- head answers nil for an absent key, the head of a record, or false.
 local function head(key)
-  local h = redis.pcall('GETRANGE', key, '0', '41')
+  local h = redis.pcall('GETRANGE', key, '0', '65')
   if h == '' then return nil end
-  if type(h) ~= 'string' or #h ~= 42 or sub(h, 1, 2) ~= 's1' or checksum(h) ~= unpack_('>I4', h, 39) then return false end
-  return h
+  if #h ~= 66 or sub(h, 3, 34) ~= sub(h, 35) then return false end
+  local magic = sub(h, 1, 2)
+  return (magic == 's1' or magic == 's2') and h
 end
 
 -- A batch may name a key more than once. changed has the heads that it writes
@@ -107,69 +110,8 @@ local function remember(indexed, index, spaces, space, name)
 end
 `
 
-// luaSave: KEYS are the mark, the set of spaces, m indexes and n records.
-// ARGV: see above; m, n, whether there is an index and whether the records are
-// independent of each other; m names of spaces; and for each record the number
-// of its space, the condition, the TTL, the checksum of the body and the
-// instant after which it is too late in one string, and the value with an empty
-// head in another. The reply has 25 bytes for each record: its status, the
-// version, and the times when it was created and will expire.
-const luaSave = `
-local K, A = KEYS, ARGV
-local m, n, indexed, apart = unpack_('>I4I4BB', A[2])
-local version = math.max(now - 1, get_mark(K[1]))
-local failed, out, heads, ends, spaces = false, {}, {}, {}, {}
-for i = 1, n do
-  local space, cond, want, ttl, sum, latest = unpack_('>I4BI8i8c4I8', A[m + 1 + 2 * i])
-  local key = K[m + 2 + i]
-  local h = current(key)
-  local status = now > latest and 'l' or check(h, cond, want)
-  if status ~= 'k' then
-    failed = true
-    out[i] = status .. '                        '
-  else
-    local expires, ms = 0, nil
-    if ttl ~= 0 then
-      expires = now + ttl
-      ms = last_ms(expires)
-    end
-    version = version + 1
-    local created = h and unpack_('>i8', h, 11) or now
-    if ttl == 0 or ms then
-      h = 's1' .. pack('>I8i8i8i8c4', version, created, now, expires, sum)
-      h = h .. pack('>I4', checksum(h))
-    else h = '' end
-    heads[i], ends[i], spaces[i], changed[key], last[key] = h, ms, space, h, i
-    out[i] = 'k' .. pack('>I8i8i8', version, created, expires)
-  end
-end
-if failed and apart == 0 then return 'f' .. stamp .. table.concat(out) end
-
-call('SET', K[1], pack('>I8', version))
-for i = 1, n do
-  local h = heads[i]
-  if h and h ~= '' then
-    local space = spaces[i]
-    remember(indexed, K[2 + space], K[2], A[2 + space], sub(K[m + 2 + i], #K[2 + space] + 2))
-  end
-end
-for i = 1, n do
-  local key, h = K[m + 2 + i], heads[i]
-  if last[key] ~= i then -- it failed, or a later one of this batch replaces it
-  elseif h == '' then
-    local space = spaces[i]
-    call('UNLINK', key)
-    forget(K[2 + space], K[2], A[2 + space], sub(key, #K[2 + space] + 2))
-  else
-    if ends[i] then call('SET', key, A[m + 2 + 2 * i], 'PXAT', ends[i])
-    else call('SET', key, A[m + 2 + 2 * i]) end
-    call('SETRANGE', key, '0', h)
-  end
-end
-return 'k' .. stamp .. table.concat(out)
-`
-
-// luaApply has the keys of luaSave. For each record there is the number of its
+// luaApply: KEYS are the mark, the set of spaces, m indexes and n records. ARGV:
+// see luaTime; m, n and whether there is an index; m names of spaces. For each record there is the number of its
 // space, the condition on what it replaces, whether it is deleted, its version
 // and its expiry in one string, and the whole stored value in another.
 const luaApply = `
@@ -190,7 +132,7 @@ for i = 1, n do
     if deleted == 1 or expires ~= 0 and not ms then
       does[i], changed[key] = 'delete', ''
     else
-      does[i], changed[key] = ms or 'forever', sub(ARGV[m + 2 + 2 * i], 1, 42)
+      does[i], changed[key] = ms or 'forever', sub(ARGV[m + 2 + 2 * i], 1, 66)
     end
   end
 end
@@ -214,7 +156,7 @@ end
 return 'k' .. stamp
 `
 
-// luaRemove has the keys of luaSave without the mark. For each key there is
+// luaRemove has the keys of luaApply without the mark. For each key there is
 // the number of its space and the condition.
 const luaRemove = `
 local m, n = unpack_('>I4I4', ARGV[2])
@@ -256,8 +198,8 @@ if ttl ~= 0 then
     return 'k' .. stamp .. '1'
   end
 end
-h = sub(h, 1, 26) .. pack('>i8', expires) .. sub(h, 35, 38)
-call('SETRANGE', key, '26', sub(h, 27) .. pack('>I4', checksum(h)))
+local times = sub(h, 3, 26) .. pack('>i8', expires)
+call('SETRANGE', key, '2', times .. times)
 if ms then call('PEXPIREAT', key, ms) else call('PERSIST', key) end
 return 'k' .. stamp .. '1'
 `
@@ -296,8 +238,8 @@ for _, name in ipairs(names) do
   if type(size) ~= 'number' then
     live, bytes = live + 1, bytes + #name
   elseif size > 0 then
-    local codec = size >= 48 and string.byte(call('GETRANGE', key, '47', '47')) or 0
-    live, bytes = live + 1, bytes + #name + math.max(0, size - 48 - codec)
+    local codec = size >= 76 and string.byte(call('GETRANGE', key, '75', '75')) or 0
+    live, bytes = live + 1, bytes + #name + math.max(0, size - 76 - codec)
   end
 end
 local last = ''
