@@ -162,7 +162,7 @@ func (t *Tier) saveAll(ctx context.Context, rs []tiers.Record, cs []tiers.Cond) 
 	if err != nil {
 		return nil, err
 	}
-	updated, version := tiers.FromMicro(reply.now), reply.first
+	updated, version := tiers.FromMicro(reply.now), reply.first-1
 	out := make([]tiers.Record, len(rs))
 	for i := range rs {
 		version++

@@ -57,6 +57,9 @@ func (n names) valueAt(k tiers.Key) (key string, bucket uint16) {
 	return key, uint16(len(key) - len(k.Name) - 1) //nolint:gosec // all parts of a key are bounded
 }
 
+// rootLen is the length of what comes before the name of a space.
+func (n names) rootLen() uint16 { return uint16(len(n.root)) } //nolint:gosec // prefix and epoch are bounded
+
 // member is a space's entry in the set of spaces. A namespace has no dot.
 func member(s tiers.Space) string { return s.Namespace + "." + s.Category }
 

@@ -34,8 +34,15 @@ func (t *Tier) magic() string {
 	return magicPlain
 }
 
+// shortestTTL is above what can be over before its record is written.
+const shortestTTL = 10_000 // microseconds
+
 func (t *Tier) newSave(items []saveItem, size int) *call {
-	return &call{write: true, script: &t.scripts.save, items: items, size: size}
+	c := &call{write: true, script: &t.scripts.save, items: items, size: size}
+	if len(items) == 1 && (items[0].ttl == 0 || items[0].ttl >= shortestTTL) {
+		c.script = &t.scripts.saveOne
+	}
+	return c
 }
 
 // merge makes one call out of several saves of one record each.
@@ -51,12 +58,16 @@ func (t *Tier) merge(parts []*call) *call {
 
 // Sizes within the argument of luaSave that says what to do.
 const (
-	saveHeadLen = 8 + 4 + 5 + 3
+	saveHeadLen = 8 + 4 + 5 + 2
+	saveOneLen  = 8 + 8 + 8 + 2 + 2 + 2 + 1
 	saveItemLen = 8 + 8 + 8 + 2
 )
 
 // arguments makes those of a save, or of a merged one.
 func (t *Tier) arguments(c *call) []any {
+	if c.script == &t.scripts.saveOne {
+		return t.argumentsOfOne(c)
+	}
 	parts, n := c.parts, len(c.parts)
 	merged := parts != nil
 	if !merged {
@@ -75,10 +86,8 @@ func (t *Tier) arguments(c *call) []any {
 			it := &p.items[i]
 			key, bucket := t.names.valueAt(it.key)
 			args = append(args, key)
-			want := ^uint64(0)
-			if v, set := it.cond.Version(); set {
-				choosy, want = true, uint64(min(v, maxVersion+1))
-			}
+			want, set := wanted(it.cond)
+			choosy = choosy || set
 			b = binary.BigEndian.AppendUint64(b, want)
 			b = binary.BigEndian.AppendUint64(b, bits(it.ttl))
 			b = binary.BigEndian.AppendUint64(b, latest)
@@ -86,15 +95,8 @@ func (t *Tier) arguments(c *call) []any {
 		}
 	}
 	head := binary.BigEndian.AppendUint32(b[:8], count32(n))
-	for _, yes := range []bool{t.indexed, !t.allowEviction, merged, choosy, repeats(args[5:])} {
-		flag := byte(0)
-		if yes {
-			flag = 1
-		}
-		head = append(head, flag)
-	}
-	root := len(t.names.root)
-	_ = append(head, byte(root>>16), byte(root>>8), byte(root)) //nolint:gosec // the three bytes
+	head = append(head, flag(t.indexed), flag(!t.allowEviction), flag(merged), flag(choosy), flag(repeats(args[5:])))
+	_ = binary.BigEndian.AppendUint16(head, t.names.rootLen())
 	c.stamp.rest = b
 	args = append(args, &c.stamp)
 	for _, p := range parts {
@@ -103,6 +105,35 @@ func (t *Tier) arguments(c *call) []any {
 		}
 	}
 	return args
+}
+
+func (t *Tier) argumentsOfOne(c *call) []any {
+	it := &c.items[0]
+	key, bucket := t.names.valueAt(it.key)
+	want, _ := wanted(it.cond)
+	b := make([]byte, 8, saveOneLen)
+	b = binary.BigEndian.AppendUint64(b, want)
+	b = binary.BigEndian.AppendUint64(b, bits(it.ttl))
+	b = binary.BigEndian.AppendUint16(b, bucket)
+	b = binary.BigEndian.AppendUint16(b, t.names.rootLen())
+	b = append(b, t.magic()...)
+	c.stamp.rest = append(b, flag(!t.allowEviction))
+	return []any{"evalsha", c.script.sha, 3, t.names.mark, t.names.spaces, key, &c.stamp, it.value}
+}
+
+// wanted is how the scripts that save take a condition.
+func wanted(c tiers.Cond) (version uint64, set bool) {
+	if v, set := c.Version(); set {
+		return uint64(min(v, maxVersion+1)), true
+	}
+	return ^uint64(0), false
+}
+
+func flag(yes bool) byte {
+	if yes {
+		return 1
+	}
+	return 0
 }
 
 // repeats tells whether a key is there twice.
@@ -119,10 +150,10 @@ func repeats(keys []any) bool {
 
 // saved is the reply of luaSave.
 type saved struct {
-	now        int64 // microseconds
-	first      tiers.Version
-	statuses   []byte // nil when all were saved
-	createdAll []byte // nil when none was saved
+	now        int64         // microseconds
+	first      tiers.Version // those of the others follow
+	statuses   []byte        // nil when all were saved
+	createdAll []byte        // nil when none was saved
 }
 
 func parseSaved(text []byte, n int) (saved, error) {

@@ -1,5 +1,56 @@
 package redis
 
+// luaSaveOne saves one record, the usual case, without the bookkeeping that many
+// need. KEYS are the mark, the set of spaces and the record. ARGV[1] has the
+// instant of luaTime; the version that is wanted (0 for none at all, -1 for
+// any); the TTL, which is 0 or at least shortestTTL; the length of the index's
+// key, with which that of the record begins; the length of what comes before
+// the name of a space in a key; what the value is to begin with; and whether
+// what an old head says about the index can be relied on. ARGV[2] is the value
+// with an empty head. The reply is like that of luaSave.
+const luaSaveOne = `
+local key = KEYS[3]
+local _, want, ttl, size, root, magic, relied = unpack_('>I8i8i8I2I2c2B', ARGV[1])
+local h = redis.pcall('GETRANGE', key, '0', '65')
+local sign, created, one, two
+if h ~= '' and #h == 66 then
+  sign, one, two = unpack_('c2c32c32', h)
+  if one == two and (sign == 's1' or sign == 's2') then created = sub(one, 9, 16) end
+end
+if want ~= -1 then
+  if want == 0 then
+    if h ~= '' then return 'f' .. stamp .. 'x' end
+  elseif h == '' then return 'f' .. stamp .. 'c'
+  elseif not created then return 'f' .. stamp .. 'b'
+  elseif unpack_('>I8', one) ~= want then return 'f' .. stamp .. 'c' end
+end
+
+-- The mark is the first thing that is written, which a server without memory
+-- refuses.
+local version = stamp
+local mark = call('SET', KEYS[1], version, 'GET')
+mark = mark and unpack_('>I8', mark) or 0
+if mark >= now then
+  version = pack('>I8', mark + 1)
+  call('SET', KEYS[1], version)
+end
+if not created or sign ~= 's1' or magic ~= 's1' or relied == 0 then
+  local index = sub(key, 1, size)
+  if magic ~= 's1' or call('ZADD', index, '0', sub(key, size + 2)) == 1 then call('SADD', KEYS[2], sub(index, root + 1, -4)) end
+end
+
+created = created or stamp
+if ttl == 0 then
+  h = version .. created .. stamp .. '\0\0\0\0\0\0\0\0'
+  call('SET', key, ARGV[2])
+else
+  h = version .. created .. stamp .. pack('>i8', now + ttl)
+  call('SET', key, ARGV[2], 'PXAT', string.format('%d', math.floor((now + ttl) / 1000) - 1))
+end
+call('SETRANGE', key, '0', magic .. h .. h)
+return 'k' .. stamp .. version .. created
+`
+
 // luaSave: KEYS are the mark, the set of spaces and n records. ARGV[1] has the
 // instant of luaTime; n; one byte each for whether there is an index, whether
 // what an old head says about it can be relied on, whether the records are
@@ -12,18 +63,18 @@ package redis
 //
 // The reply is one of
 //
-//	k, time, version before the first, n times when it was created
+//	k, time, version of the first, n times when it was created
 //	f, time, n statuses: nothing was saved
-//	m, time, version before the first, n statuses, n times when it was created
+//	m, time, version of the first, n statuses, n times when it was created
 //
 // A status is k (saved), l (too late), x (there is a record), c (another
 // version) or b (there is one that can't be read). Those with k have versions
 // one after another.
 const luaSave = `
 local K, A, pcall_ = KEYS, ARGV, redis.pcall
-local head, at = A[1], 21
+local head, at = A[1], 20
 local n, indexed, relied, apart, choosy, twice, root, mark, _
-_, n, indexed, relied, apart, choosy, twice, root = unpack_('>I8I4BBBBBI3', head)
+_, n, indexed, relied, apart, choosy, twice, root = unpack_('>I8I4BBBBBI2', head)
 
 -- The mark is the first thing that is written, which a server without memory
 -- refuses.
@@ -122,7 +173,7 @@ for i = 1, n do
     call('SETRANGE', key, '0', h)
   end
 end
-local saved = stamp .. pack('>I8', first)
+local saved = stamp .. pack('>I8', first + 1)
 if failed then return 'm' .. saved .. table.concat(status) .. table.concat(created) end
 return 'k' .. saved .. table.concat(created)
 `
