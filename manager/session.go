@@ -40,8 +40,8 @@ func (m *Manager) EndSession(ctx context.Context, id string) error {
 	return sessionError("end session", sid, m.core.sessions.end(ctx, sid, time.Time{}))
 }
 
-// ReopenSession lets an ended or unknown session go on. What was removed when
-// it ended does not come back.
+// ReopenSession lets an ended or unknown session go on, empty: what it held
+// before its end does not come back.
 func (m *Manager) ReopenSession(ctx context.Context, id string) error {
 	sid, slot, err := m.session(ctx, "reopen session", id)
 	if err != nil {
@@ -54,7 +54,13 @@ func (m *Manager) ReopenSession(ctx context.Context, id string) error {
 		return sessionError("reopen session", sid, err)
 	}
 	defer p.shares.Release(wholePresence)
-	row, err := s.system.ReopenSession(ctx, sid.namespace, sid.id)
+	row, err := s.system.StartSession(ctx, sid.namespace, sid.id)
+	if err == nil && ended(row) && !p.isPurged(row.Seq) {
+		err = s.purge(ctx, sid, row, true, false) // whoever ended it may still be at it
+	}
+	if err == nil {
+		row, err = s.system.ReopenSession(ctx, sid.namespace, sid.id)
+	}
 	if err != nil {
 		return sessionError("reopen session", sid, err)
 	}

@@ -229,3 +229,33 @@ func TestFailedEndIsFinishedByTheNext(t *testing.T) {
 	must(t, m.EndSession(ctx, "s"))
 	absent(t, c, "s/a", "ended again")
 }
+
+func TestReopeningWhileTheEndRemovesKeepsWhatIsNew(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	var between func()
+	drivers := sagetest.Failing(all(), func(op string, k tiers.Key) error {
+		if op == "delete" && k.Name == "s/000" && between != nil {
+			now := between
+			between = nil
+			now()
+		}
+		return nil
+	})
+	m := sagetest.OpenWith(t, config.InMemory(), drivers)
+	c := manager.For[string](m, "session.context")
+	old := make(map[string]string)
+	for i := range 600 {
+		old[fmt.Sprintf("s/%03d", i)] = "old"
+	}
+	must(t, c.SaveMany(ctx, old))
+	between = func() { // the end has listed the first page and deletes it next
+		must(t, m.ReopenSession(ctx, "s"))
+		must(t, c.Save(ctx, "s/000", "new"))
+		must(t, c.Save(ctx, "s/599", "new"))
+	}
+	must(t, m.EndSession(ctx, "s"))
+	if got := keysOf(t, c); !slices.Equal(got, []string{"s/000", "s/599"}) {
+		t.Errorf("the reopened session holds %d keys: %.5q", len(got), got)
+	}
+}
