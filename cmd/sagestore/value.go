@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 
 	"golang.org/x/term"
 
@@ -87,20 +88,27 @@ func parse(b []byte, codec string, raw bool) (any, error) {
 	if codec == "gob" || codec == "raw" {
 		return nil, usagef("add --raw to store bytes as they are", "values of codec %s can't be written as JSON", codec)
 	}
-	if !json.Valid(b) {
-		return nil, usagef("text is written in double quotes, inside single quotes for the shell: "+quoted(b), "the value is not JSON")
+	var v any
+	if err := serializer.JSON().Decode(b, &v); err != nil {
+		return nil, notJSON(b, err)
 	}
 	if codec == "json" {
 		return manager.Encoded{Codec: "json", Value: bytes.TrimSpace(b)}, nil
-	}
-	var v any
-	if err := serializer.JSON().Decode(b, &v); err != nil {
-		return nil, usagef("", "the value: %w", err)
 	}
 	if n, found := tooBig(v); found {
 		return nil, usagef("write it as a text, in double quotes", "the number %s has more than 64 bits, which codec %s can't hold", n, codec)
 	}
 	return v, nil
+}
+
+// notJSON says what is wrong with a value, and how it would be written if it is
+// meant as a text.
+func notJSON(b []byte, err error) error {
+	where := strings.TrimPrefix(err.Error(), tiers.ErrCorrupt.Error()+": ")
+	if begin := bytes.TrimSpace(b); len(begin) > 0 && bytes.ContainsRune([]byte(`{["`), rune(begin[0])) {
+		return usagef("in JSON the names of fields and all texts are in double quotes", "the value is not JSON: %s", where)
+	}
+	return usagef("text is written in double quotes, inside single quotes for the shell: "+quoted(b), "the value is not JSON: %s", where)
 }
 
 // checkRaw refuses what could not be read back, as far as that can be told

@@ -1,0 +1,225 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+	_ "modernc.org/sqlite"
+
+	"github.com/sagestore/sagestore/internal/redistest"
+	"github.com/sagestore/sagestore/manager"
+	"github.com/sagestore/sagestore/tiers/all"
+)
+
+// leakChecked runs the tests and then looks for goroutines that are left.
+type leakChecked struct{ m *testing.M }
+
+func (l leakChecked) Run() int {
+	code := l.m.Run()
+	if code != 0 {
+		return code
+	}
+	if err := goleak.Find(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+func TestMain(m *testing.M) {
+	testscript.Main(leakChecked{m}, map[string]func(){"sagestore": main})
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: filepath.Join("testdata", "script"),
+		Setup: func(e *testscript.Env) error {
+			tb, ok := e.T().(testing.TB)
+			if !ok {
+				return errors.New("the test has no testing.TB")
+			}
+			e.Values[testKey{}] = tb
+			e.Values[redisKey{}] = new([]*redistest.Server)
+			page, err := filepath.Abs(filepath.Join("..", "..", "docs", "CLI.md"))
+			e.Setenv("PAGE", page)
+			e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
+			e.Setenv("SAGESTORE_CONFIG", "")
+			return errors.Join(err, os.Mkdir(filepath.Join(e.WorkDir, "home"), 0o700))
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"rc":       scriptCode,
+			"hold":     scriptHold,
+			"mode":     scriptMode,
+			"program":  scriptProgram,
+			"page":     scriptPage,
+			"examples": scriptExamples,
+			"redis":    scriptRedis,
+			"sqlite":   scriptSQLite,
+			"readonly": scriptReadOnly,
+		},
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+	})
+}
+
+type testKey struct{}
+
+func tbOf(ts *testscript.TestScript) testing.TB {
+	tb, ok := ts.Value(testKey{}).(testing.TB)
+	if !ok {
+		ts.Fatalf("the script has no test")
+	}
+	return tb
+}
+
+// codeOf runs a command and answers its exit code.
+func codeOf(ts *testscript.TestScript, command string, args ...string) int {
+	err := ts.Exec(command, args...)
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return exit.ExitCode()
+	}
+	ts.Check(err)
+	return 0
+}
+
+// scriptCode is `rc CODE COMMAND...`: the command ends with exactly that code.
+func scriptCode(ts *testscript.TestScript, _ bool, args []string) {
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	if got := codeOf(ts, args[1], args[2:]...); got != want {
+		ts.Fatalf("it ended with %d, want %d", got, want)
+	}
+}
+
+// scriptHold is `hold DIR`: this process keeps the store of a data directory open
+// until the end of the script, with one preference that it saved.
+func scriptHold(ts *testscript.TestScript, _ bool, args []string) {
+	ctx := context.Background()
+	m, err := manager.OpenDir(ctx, ts.MkAbs(args[0]), all.Tiers())
+	ts.Check(err)
+	ts.Defer(func() {
+		if err := m.Close(ctx); err != nil {
+			tbOf(ts).Error(err)
+		}
+	})
+	ts.Check(m.Save(ctx, "session.preferences", "held", "by another process"))
+}
+
+// scriptProgram is `program DIR`: a program whose preferences have schema 2 saves
+// the key "typed" and ends.
+func scriptProgram(ts *testscript.TestScript, _ bool, args []string) {
+	ctx := context.Background()
+	m, err := manager.OpenDir(ctx, ts.MkAbs(args[0]), all.Tiers())
+	ts.Check(err)
+	type preferences struct{ Theme string }
+	prefs := manager.For[preferences](m, "session.preferences",
+		manager.Upgrade(1, func(theme string) (preferences, error) { return preferences{theme}, nil }))
+	ts.Check(errors.Join(prefs.Save(ctx, "typed", preferences{"dark"}), m.Close(ctx)))
+}
+
+// scriptMode is `mode OCTAL PATH...`.
+func scriptMode(ts *testscript.TestScript, _ bool, args []string) {
+	for _, path := range args[1:] {
+		st, err := os.Stat(ts.MkAbs(path))
+		ts.Check(err)
+		if got := fmt.Sprintf("%04o", st.Mode().Perm()); got != args[0] {
+			ts.Fatalf("%s has mode %s, want %s", path, got, args[0])
+		}
+	}
+}
+
+type redisKey struct{}
+
+// scriptRedis is `redis start [ARG...]`, which sets REDIS_URL and REDIS_ADDR,
+// `redis kill`, `redis restart`, or `redis absent` for a port nobody listens on.
+func scriptRedis(ts *testscript.TestScript, _ bool, args []string) {
+	servers, _ := ts.Value(redisKey{}).(*[]*redistest.Server)
+	switch args[0] {
+	case "absent":
+		addr := "127.0.0.1:" + strconv.Itoa(redistest.FreePort(tbOf(ts)))
+		ts.Setenv("REDIS_URL", "redis://"+addr)
+		ts.Setenv("REDIS_ADDR", addr)
+	case "start":
+		s := redistest.Start(tbOf(ts), args[1:]...)
+		ts.Setenv("REDIS_URL", s.URL())
+		ts.Setenv("REDIS_ADDR", s.Addr())
+		*servers = append(*servers, s)
+	case "kill":
+		(*servers)[len(*servers)-1].Kill()
+	case "restart":
+		(*servers)[len(*servers)-1].Restart()
+	default:
+		ts.Fatalf("redis %s?", args[0])
+	}
+}
+
+// scriptSQLite is `sqlite FILE STATEMENT`.
+func scriptSQLite(ts *testscript.TestScript, _ bool, args []string) {
+	db, err := sql.Open("sqlite", ts.MkAbs(args[0]))
+	ts.Check(err)
+	_, err = db.ExecContext(context.Background(), args[1])
+	ts.Check(errors.Join(err, db.Close()))
+}
+
+// scriptReadOnly is `readonly prepare DIR`, which mounts a file system of its own
+// there, and `readonly seal DIR`, after which nobody can write to it, root
+// included.
+func scriptReadOnly(ts *testscript.TestScript, _ bool, args []string) {
+	dir := ts.MkAbs(args[1])
+	var err error
+	switch args[0] {
+	case "prepare":
+		ts.Check(os.Mkdir(dir, 0o700))
+		err = unix.Mount("tmpfs", dir, "tmpfs", 0, "size=16m,mode=700")
+		if err == nil {
+			ts.Defer(func() {
+				if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+					tbOf(ts).Error(err)
+				}
+			})
+		}
+	case "seal":
+		err = unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, "")
+	default:
+		ts.Fatalf("readonly %s?", args[0])
+	}
+	if err != nil && os.Getenv("CI") != "true" {
+		tbOf(ts).Skip("can't mount:", err)
+	}
+	ts.Check(err)
+}
+
+// scriptExamples is `examples`: the examples of every command's help are commands
+// that there are.
+func scriptExamples(ts *testscript.TestScript, _ bool, _ []string) {
+	ran := 0
+	eachCommand(func(name string, example string) {
+		if strings.HasPrefix(name, "sagestore completion") || name == "sagestore init" {
+			return // for other shells, and done before
+		}
+		for line := range strings.Lines(example) {
+			line = strings.TrimSpace(line)
+			if !strings.HasPrefix(line, "sagestore ") && !strings.HasPrefix(line, "echo ") {
+				continue
+			}
+			ran++
+			if code := codeOf(ts, "sh", "-c", line); code == exitUsage || code > exitUnavailable {
+				ts.Fatalf("%s: the example %q ends with %d", name, line, code)
+			}
+		}
+	})
+	if ran < 20 {
+		ts.Fatalf("only %d examples were found", ran)
+	}
+}
