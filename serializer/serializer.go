@@ -32,7 +32,8 @@ type Codec interface {
 	// Name is stored with each record: 1 to 32 of a-z, 0-9, "_" and "-",
 	// beginning with a letter. It never changes once records exist.
 	Name() string
-	// Append appends the encoding of v to dst and answers the result. It
+	// Append appends the encoding of v to dst and answers the result. A v that
+	// is a pointer is encoded as what it points to: collections pass one. It
 	// refuses what Decode could not bring back.
 	Append(dst []byte, v any) ([]byte, error)
 	// Decode fills what v points to: a *T, or a **T for a T that is a pointer
