@@ -50,3 +50,26 @@ func TestLateSaveOfAMergedScriptChangesNothing(t *testing.T) {
 		}
 	}
 }
+
+func FuzzParseSaved(f *testing.F) {
+	f.Add([]byte("k1234567887654321createdAcreatedB"), 2)
+	f.Add([]byte("m1234567887654321kxcreatedAcreatedB"), 2)
+	f.Add([]byte("f12345678kx"), 2)
+	f.Fuzz(func(t *testing.T, text []byte, n int) {
+		if n < 1 || n > 100 {
+			return
+		}
+		s, err := parseSaved(text, n)
+		if err != nil {
+			if !errors.Is(err, tiers.ErrCorrupt) {
+				t.Errorf("error is %v", err)
+			}
+			return
+		}
+		for i := range n {
+			if s.status(i) == 'k' && text[0] != 'f' {
+				s.created(i)
+			}
+		}
+	})
+}
