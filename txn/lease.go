@@ -44,6 +44,10 @@ func (j *Journaled) lease(ctx context.Context) (*lease, error) {
 }
 
 func (l *lease) take(ctx context.Context, want tiers.Row, c tiers.Cond) error {
+	// A caller who left in the middle would not know whether it has the lease, and
+	// could not give it back: all would wait until it runs out.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaseFor)
+	defer cancel()
 	rows, err := l.j.system.Append(ctx, []tiers.Row{want}, []tiers.Cond{c}, 0)
 	if errors.Is(err, tiers.ErrExists) || errors.Is(err, tiers.ErrConflict) {
 		return errBusy
