@@ -2,6 +2,7 @@ package redis_test
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -141,6 +142,35 @@ func TestSaveEntersTheIndexWhenTheOneBeforeDidNot(t *testing.T) {
 		}
 		if n := client.SCard(t.Context(), "sage:{}:spaces").Val(); n != 1 {
 			t.Errorf("%s: there are %d spaces", name, n)
+		}
+	}
+}
+
+func TestDamagedHeadDecidesNothing(t *testing.T) {
+	srv := redistest.Start(t)
+	tier, client := open(t, redis.Options{URL: srv.URL()}), raw(t, srv)
+	const version, created, again = 6, 14, 32 // offsets, and how far behind they come again
+	for name, save := range map[string]func(r tiers.Record, c tiers.Cond) (tiers.Record, error){
+		"save": func(r tiers.Record, c tiers.Cond) (tiers.Record, error) { return tier.Save(t.Context(), r, c) },
+		"save of many": func(r tiers.Record, c tiers.Cond) (tiers.Record, error) {
+			out, err := tier.SaveMany(t.Context(), []tiers.Record{record("beside", "v"), r}, []tiers.Cond{{}, c})
+			return out[1], err
+		},
+	} {
+		for _, at := range []int64{version, created, version + again, created + again} {
+			k := fmt.Sprint(name, at)
+			old := mustSave(t, tier, record(k, "v"))
+			client.SetRange(t.Context(), bucket+":"+k, at, "XXX")
+			if _, err := save(record(k, "w"), tiers.If(old.Version)); !errors.Is(err, tiers.ErrCorrupt) {
+				t.Errorf("%s: a save for version %d answers %v", k, old.Version, err)
+			}
+			r, err := save(record(k, "w"), tiers.Cond{})
+			if err != nil || !r.Created.Equal(r.Updated) {
+				t.Errorf("%s: a save was created %s, updated %s, %v", k, r.Created, r.Updated, err)
+			}
+			if got, err := tier.Load(t.Context(), r.Key); err != nil || !got.Created.Equal(r.Created) {
+				t.Errorf("%s: then, load answers created %s, %v", k, got.Created, err)
+			}
 		}
 	}
 }
