@@ -60,6 +60,10 @@ func advise(err error) error {
 		hint = "load the key to see whether it was stored"
 	case errors.Is(err, tiers.ErrFull):
 		hint = "make room or raise the limit, see `sagestore doctor`"
+	case errors.Is(err, tiers.ErrType):
+		hint = "use the type that the category holds, or Manager.Load into an any"
+	case errors.Is(err, tiers.ErrTooLarge):
+		hint = "cut the value, or raise the category's max_value"
 	case errors.Is(err, tiers.ErrCorrupt):
 		hint = "restore the record from a backup, or delete it"
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
