@@ -43,6 +43,8 @@ func fits() []struct {
 		{"300 into an `int8`", wide{N: 300}, new(small)},
 		{"-129 into an `int8`", wide{N: -129}, new(small)},
 		{"-1 into a `uint16`", wide{U: -1}, new(small)},
+		{"-1 into a `uint64`", -1, new(uint64)},
+		{"2^64-1 into an `int64`", uint64(1<<64 - 1), new(int64)},
 		{"65536 into a `uint16`", wide{U: 65536}, new(small)},
 		{"-128 and 65535 into an `int8` and a `uint16`", wide{N: -128, U: 65535}, new(small)},
 		{"text into an `int`", "12", new(int)},

@@ -34,8 +34,9 @@ type server struct {
 	refuse  func(tiers.Record) error
 	applied int
 	ahead   time.Duration
-	steady  bool // applying has an answer, for clocks on which nobody can wait to try again
-	unmet   bool // its clock is not known
+	stored  func(tiers.Record) // called before a save that was done is answered
+	steady  bool               // applying has an answer, for clocks on which nobody can wait to try again
+	unmet   bool               // its clock is not known
 }
 
 func newServer() *server { return &server{back: make(chan struct{})} }
@@ -156,6 +157,9 @@ func (f *flaky) Save(ctx context.Context, r tiers.Record, c tiers.Cond) (tiers.R
 		return tiers.Record{}, said
 	}
 	saved, err := f.Tier.Save(ctx, r, c)
+	if hook := f.server.stored; hook != nil {
+		hook(r)
+	}
 	f.met(saved)
 	return saved, errors.Join(err, said)
 }
