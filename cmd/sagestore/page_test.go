@@ -47,6 +47,7 @@ func TestPageTellsOfEveryCommandAndFlag(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := sections(string(b))
+	known := map[string]bool{}
 	root := new(app).root()
 	for _, c := range commands(root) {
 		name := c.CommandPath()
@@ -65,7 +66,7 @@ func TestPageTellsOfEveryCommandAndFlag(t *testing.T) {
 			t.Errorf("there is no section %q", name)
 			continue
 		}
-		delete(found, name)
+		known[name] = true
 		if use := strings.TrimSuffix(c.UseLine(), " [flags]"); !strings.Contains(text, use) && c.Parent().Name() != "completion" {
 			t.Errorf("the section %q does not show %q", name, use)
 		}
@@ -75,9 +76,10 @@ func TestPageTellsOfEveryCommandAndFlag(t *testing.T) {
 			}
 		})
 	}
-	delete(found, "sagestore completion")
 	for name := range found {
-		t.Errorf("the page tells of %q, which there is not", name)
+		if !known[name] {
+			t.Errorf("the page tells of %q, which there is not", name)
+		}
 	}
 	root.InitDefaultHelpFlag()
 	root.InitDefaultVersionFlag()
