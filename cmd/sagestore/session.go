@@ -74,7 +74,7 @@ drop theirs within 100 ms. It asks before, unless --yes is given.`,
 					return err
 				}
 				if !found {
-					_, _ = fmt.Fprintf(a.err, "sagestore: no session %q goes on; to end it all the same keeps anyone from saving into it\n", args[0])
+					_, _ = fmt.Fprintf(a.err, "sagestore: no session %q goes on; only what may be left of it is removed\n", args[0])
 				}
 				what := fmt.Sprintf("session %q: %d of its entries are removed here, and what running apps hold of it in memory", args[0], info.Entries)
 				if dry {
