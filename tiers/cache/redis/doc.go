@@ -47,6 +47,10 @@
 // its bucket, of which there is one now. Redis removes expired records by
 // itself; their names stay in the sorted set, hidden, until Sweep.
 //
+// A save over a record whose beginning says that its key is in the sorted set
+// does not enter it again, unless the server may evict. So whoever moves records
+// by hand has to move the sorted set with them.
+//
 // # The stored value
 //
 // Numbers are big-endian. Times are microseconds since 1970, signed; 0 is none.
