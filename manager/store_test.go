@@ -3,14 +3,17 @@ package manager_test
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/sagestore/sagestore/config"
+	"github.com/sagestore/sagestore/internal/redistest"
 	"github.com/sagestore/sagestore/manager"
 	"github.com/sagestore/sagestore/sagetest"
 	"github.com/sagestore/sagestore/tiers"
+	drivers "github.com/sagestore/sagestore/tiers/all"
 )
 
 func TestStoreChosenByTheCaller(t *testing.T) {
@@ -147,17 +150,66 @@ func TestBuiltInCategories(t *testing.T) {
 
 func TestTiersSurviveAReopening(t *testing.T) {
 	t.Parallel()
-	ctx, dir := t.Context(), t.TempDir()
-	m := openDir(t, dir)
+	ctx, dir, clock := t.Context(), t.TempDir(), sagetest.NewClock(start)
+	m := openDir(t, dir, manager.WithClock(clock))
 	for category, tier := range map[string]string{"session.context": "memory", "session.history": "cache", "session.preferences": "database", "config": "file"} {
-		must(t, m.Save(ctx, category, "s/k", tier))
+		i := value[manager.Item](t)(m.SaveItem(ctx, category, "s/k", tier))
+		if i.Tier != tier {
+			t.Errorf("%s is in %s", category, i.Tier)
+		}
 	}
 	closeNow(t, m)
-	m = openDir(t, dir)
+	m = openDir(t, dir, manager.WithClock(clock))
 	defer closeNow(t, m)
 	var got string
 	wantError(t, m.Load(ctx, "session.context", "s/k", &got), tiers.ErrNotFound, "memory goes with the process")
 	for _, category := range []string{"session.history", "session.preferences", "config"} {
 		must(t, m.Load(ctx, category, "s/k", &got))
+	}
+	clock.Advance(24*time.Hour - time.Second)
+	must(t, m.Load(ctx, "session.history", "s/k", &got))
+	clock.Advance(time.Second)
+	wantError(t, m.Load(ctx, "session.history", "s/k", &got), tiers.ErrNotFound, "the cache's entry has had its day")
+	clock.Advance(10 * 365 * 24 * time.Hour)
+	for _, category := range []string{"session.preferences", "config"} {
+		must(t, m.Load(ctx, category, "s/k", &got))
+	}
+}
+
+func TestDefaultTTLReachesTheServer(t *testing.T) {
+	t.Parallel()
+	ctx, server := t.Context(), redistest.Start(t)
+	m := sagetest.OpenWith(t, &config.Config{
+		DataDir: t.TempDir(), Redis: &config.Redis{URL: config.Secret(server.URL()), TTLDefault: "3600", Timeout: "10s"},
+		Categories: map[string]config.Category{"app.plain": {Tier: "cache"}, "app.kept": {Tier: "cache", TTL: config.Never}},
+	}, drivers.Tiers())
+	must(t, m.Save(ctx, "app.plain", "plain", "v"))
+	must(t, m.Save(ctx, "app.kept", "kept", "v"))
+	must(t, m.Save(ctx, "session.history", "history", "v"))
+	must(t, m.Save(ctx, "app.plain", "minute", "v", manager.TTL(time.Minute)))
+	must(t, m.Store("cache").Save(ctx, "session:123", "v", manager.TTL(3600*time.Second)))
+	must(t, m.Store("redis").Save(ctx, "store", "v"))
+	for key, want := range map[string]time.Duration{
+		"plain": time.Hour, "kept": 0, "history": 24 * time.Hour, "minute": time.Minute, "session:123": time.Hour, "store": time.Hour,
+	} {
+		found := strings.Fields(server.Do("KEYS", "*}:"+key))
+		left := strings.TrimSpace(server.Do("PTTL", found[len(found)-1]))
+		ms, err := strconv.ParseInt(strings.TrimPrefix(left, ":"), 10, 64)
+		got := time.Duration(ms) * time.Millisecond
+		if err != nil || want == 0 && ms != -1 || want > 0 && (got > want || got < want-10*time.Second) {
+			t.Errorf("on the server %s has %v left, %v; want %v", key, got, err, want)
+		}
+	}
+}
+
+func TestEmptyNameIsTheDefaultStore(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	for _, c := range []struct{ store, tier string }{{"", "database"}, {"sqlite", "database"}, {"file", "file"}, {"memory", "memory"}} {
+		m := sagetest.OpenWith(t, &config.Config{DataDir: t.TempDir(), DefaultStore: c.store}, all())
+		must(t, m.Store("").Save(ctx, "session:123", "v"))
+		if s := m.Store(""); s.Tier() != c.tier || !value[bool](t)(m.Store(c.tier).Exists(ctx, "session:123")) {
+			t.Errorf("default_store %q is %s, want %s", c.store, s.Tier(), c.tier)
+		}
 	}
 }
