@@ -6,7 +6,9 @@ import (
 	"hash/maphash"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"reflect"
+	"strings"
 	"sync/atomic"
 
 	"github.com/sagestore/sagestore/tiers"
@@ -30,7 +32,7 @@ type Options struct {
 	Budget     int64  // bytes of keys and values in memory; 0: 256 MiB
 	Overflow   string // "spill" or "none"; empty: "spill"
 	SpillLimit int64  // most bytes of the spill file; 0: 4 GiB
-	SpillDir   string // where the spill file is made; empty: the data directory, or that for temporary files
+	SpillDir   string // where the spill file is made, "~" is the home directory; empty: the data directory, or that for temporary files
 }
 
 // Config is what [Open] takes.
@@ -129,6 +131,13 @@ func (o Options) complete() (Options, error) {
 	}
 	if o.SpillDir == "" {
 		o.SpillDir = os.TempDir()
+	}
+	if rest, ok := strings.CutPrefix(o.SpillDir, "~"); ok && (rest == "" || os.IsPathSeparator(rest[0])) {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return o, fmt.Errorf("memory spill directory: %w: set HOME, or write the path in full", err)
+		}
+		o.SpillDir = filepath.Join(home, rest)
 	}
 	switch o.Overflow {
 	case "":
