@@ -26,7 +26,7 @@ func TestConfigurationThatHidesRecordsIsRefused(t *testing.T) {
 	closeNow(t, m)
 
 	_, err := manager.Open(ctx, cfg("database"), all())
-	for _, want := range []string{"app.notes", "file", "database", "give app.notes its tier file again"} {
+	for _, want := range []string{"app.notes", "file", "database", "give the category its tier file again"} {
 		if !contains(err, want) {
 			t.Errorf("%v does not name %s", err, want)
 		}
@@ -68,7 +68,7 @@ func TestLibraryThatMovesItsCategoryIsRefusedAtItsFirstCall(t *testing.T) {
 	c := manager.For[int](m, "lib.a", manager.Policy(config.Category{Tier: "database"}))
 	_, err := c.Load(ctx, "k")
 	wantError(t, err, tiers.ErrCategory, "load")
-	if !contains(err, "give lib.a its tier file again") || errors.Is(err, tiers.ErrNotFound) {
+	if !contains(err, "give the category its tier file again") || errors.Is(err, tiers.ErrNotFound) {
 		t.Errorf("load: %v", err)
 	}
 	wantError(t, c.Save(ctx, "k", 2), tiers.ErrCategory, "save")

@@ -184,7 +184,7 @@ func (c *core) checkHome(ctx context.Context, category, old, home string) error 
 	if old == "" || old == home || c.moved {
 		return nil
 	}
-	hint := "give " + category + " its tier " + old + " again; to move the records, take them out there before the tier is changed"
+	hint := "take its records out of " + old + " before its tier is changed, or give the category its tier " + old + " again"
 	s, ok := c.stations[old]
 	if !ok {
 		if old == "memory" {
