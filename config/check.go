@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/sagestore/sagestore/internal/nearest"
+	"github.com/sagestore/sagestore/tiers"
 )
 
 // check reports every fault of the configuration.
@@ -163,7 +164,7 @@ func (e *Effective) Store(name string) (tier string, err error) {
 	}
 	tier, problem := e.tierOf(name)
 	if problem != "" {
-		return "", &Error{Problem: fmt.Sprintf("%s; the stores are %s", problem, orList(e.tierNames()))}
+		return "", &Error{Problem: fmt.Sprintf("%s; the stores are %s", problem, orList(e.tierNames())), Path: "store", Err: tiers.ErrCategory}
 	}
 	return tier, nil
 }

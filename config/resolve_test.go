@@ -101,7 +101,10 @@ func TestStoresByName(t *testing.T) {
 	} {
 		got, err := e.Store(name)
 		if err != nil {
-			got = strings.TrimPrefix(err.Error(), "config: ")
+			got = strings.TrimPrefix(err.Error(), "store: ")
+			if !errors.Is(err, tiers.ErrCategory) {
+				t.Errorf("%v is no ErrCategory", err)
+			}
 		}
 		if got != want {
 			t.Errorf("%q is %q, want %q", name, got, want)

@@ -1,6 +1,7 @@
 package manager_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -39,6 +40,9 @@ func TestStoreChosenByTheCaller(t *testing.T) {
 		if !contains(err, want) {
 			t.Errorf("%v does not list %s", err, want)
 		}
+	}
+	if !errors.Is(err, tiers.ErrCategory) || contains(err, "doctor") {
+		t.Errorf("%v should match ErrCategory and send nobody to the doctor", err)
 	}
 	if m.Store("databse").Check() == nil {
 		t.Error("check finds the name")
