@@ -50,7 +50,7 @@ func advise(err error) error {
 	switch {
 	case errors.Is(err, tiers.ErrNotFound), errors.Is(err, tiers.ErrExists):
 		return err // plain answers
-	case errors.Is(err, tiers.ErrKey), errors.Is(err, tiers.ErrCategory):
+	case errors.Is(err, tiers.ErrKey), errors.Is(err, tiers.ErrCategory), errors.Is(err, tiers.ErrUnsupported):
 		return err // they say themselves what would be right
 	case errors.Is(err, tiers.ErrConflict):
 		hint = "load the entry again and decide anew, or use Modify"
@@ -64,6 +64,8 @@ func advise(err error) error {
 		hint = "use the type that the category holds, or Manager.Load into an any"
 	case errors.Is(err, tiers.ErrTooLarge):
 		hint = "cut the value, or raise the category's max_value"
+	case errors.Is(err, tiers.ErrSchema):
+		hint = "correct the Upgrade options of the collection"
 	case errors.Is(err, tiers.ErrCorrupt):
 		hint = "restore the record from a backup, or delete it"
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
@@ -248,7 +250,7 @@ func (p *place) touch(ctx context.Context, name string, lives []Life) (existed b
 		return false, p.fail("touch", name, err)
 	}
 	if err = p.route.settle(ctx); err == nil {
-		err = tiers.ErrUnsupported
+		err = tiers.Hint(tiers.ErrUnsupported, "the tier's driver can't touch: save the value again")
 		if t := p.route.toucher; t != nil {
 			existed, err = t.Touch(ctx, p.key(name), p.lifetime(lives))
 		}
