@@ -55,6 +55,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("PAGE", page)
 			e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
 			e.Setenv("SAGESTORE_CONFIG", "")
+			e.Setenv("GORACE", "atexit_sleep_ms=0") // else each command takes a second longer with -race
 			return errors.Join(err, os.Mkdir(filepath.Join(e.WorkDir, "home"), 0o700))
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
