@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sagestore/sagestore/internal/nearest"
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -131,7 +132,11 @@ func (e *Effective) checkLinked(f *faults) {
 	for _, tier := range sortedKeys(asked) {
 		driver, ours := e.drivers[tier]
 		if _, ok := e.options.drivers.Find(tier, driver); ours && !ok {
-			f.wrap(asked[tier], fmt.Sprintf("needs the driver %s of tier %s, which this program does not have: append it to the drivers, or pass all.Tiers()", driver, tier), tiers.ErrUnsupported)
+			remedy := "append it to the drivers, or pass all.Tiers()"
+			if driver == "postgres" {
+				remedy = "sagestore brings none yet, so use sqlite or append one of your own"
+			}
+			f.wrap(asked[tier], fmt.Sprintf("needs the driver %s of tier %s, which this program does not have: %s", driver, tier, remedy), tiers.ErrUnsupported)
 		}
 	}
 }
@@ -179,7 +184,11 @@ func (e *Effective) checkCategory(f *faults, at []string, c Category) {
 		report("tier", c.Tier, problem)
 	}
 	if c.Codec != "" && !slices.Contains(e.codecs, c.Codec) {
-		report("codec", c.Codec, fmt.Sprintf("there is no codec %q%s", c.Codec, didYouMean(c.Codec, e.codecs)))
+		problem := fmt.Sprintf("there is no codec %q%s", c.Codec, didYouMean(c.Codec, e.codecs))
+		if nearest.Name(c.Codec, e.codecs) == "" {
+			problem += "; a program names its own with config.Codecs and manager.WithCodec"
+		}
+		report("codec", c.Codec, problem)
 	}
 	for i, near := range c.Near {
 		tier, problem := e.tierOf(near)

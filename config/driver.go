@@ -1,11 +1,13 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"reflect"
 	"strings"
 
+	"github.com/sagestore/sagestore/internal/nearest"
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -205,7 +207,11 @@ func FindDriver(ds tiers.Drivers, name string) (tiers.Driver, error) {
 	}
 	switch len(found) {
 	case 0:
-		return tiers.Driver{}, fmt.Errorf("there is no driver %q%s", name, didYouMean(name, sortedKeys(names)))
+		problem := fmt.Sprintf("there is no driver %q%s", name, didYouMean(name, sortedKeys(names)))
+		if nearest.Name(name, sortedKeys(names)) == "" {
+			problem += "; a program appends its own to the list of drivers"
+		}
+		return tiers.Driver{}, errors.New(problem)
 	case 1:
 		return found[0], nil
 	}
