@@ -118,7 +118,7 @@ func itemJSON(item manager.Item) (json.RawMessage, error) {
 	if err := item.Decode(&stored); err != nil {
 		return nil, err
 	}
-	v, err := asJSON(stored, item.Decode)
+	v, err := asJSON(item, stored)
 	if _, ok := errors.AsType[*usageError](err); ok {
 		return json.RawMessage("null"), nil
 	}

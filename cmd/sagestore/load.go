@@ -40,7 +40,7 @@ Values of the codecs gob and raw, which are no JSON, come with --raw only.`,
 				if raw {
 					e.Value, err = json.Marshal(stored.Value)
 				} else {
-					e.Value, err = asJSON(stored, item.Decode)
+					e.Value, err = asJSON(item, stored)
 				}
 				if err != nil {
 					return err

@@ -159,8 +159,8 @@ func quoted(b []byte) string {
 	return "'" + string(bytes.ReplaceAll(j, []byte("'"), []byte(`'\''`))) + "'"
 }
 
-// asJSON answers a stored value as JSON.
-func asJSON(e manager.Encoded, decode func(into any) error) (json.RawMessage, error) {
+// asJSON answers the value of an item as JSON.
+func asJSON(item manager.Item, e manager.Encoded) (json.RawMessage, error) {
 	switch e.Codec {
 	case "json":
 		return json.RawMessage(e.Value), nil
@@ -168,8 +168,14 @@ func asJSON(e manager.Encoded, decode func(into any) error) (json.RawMessage, er
 		return nil, usagef("add --raw to get the bytes", "a value of codec %s can't be shown as JSON", e.Codec)
 	}
 	var v any
-	if err := decode(&v); err != nil {
+	if err := item.Decode(&v); err != nil {
 		return nil, err
 	}
-	return serializer.JSON().Append(nil, v)
+	b, err := serializer.JSON().Append(nil, v)
+	if fault, ok := errors.AsType[*tiers.Error](err); ok {
+		// Its hint is about a save.
+		err = tiers.Hint(fmt.Errorf("it can't be shown as JSON: %w", fault.Err), "load --raw prints the bytes")
+	}
+	k := tiers.Key{Namespace: item.Namespace, Category: item.Category, Name: item.Key}
+	return b, tiers.Fail("load", item.Tier, k, err)
 }
