@@ -81,7 +81,7 @@ func (k *checkpointer) loop(ctx context.Context, c *conn) {
 
 // makeTidy ends a checkpoint while nobody writes; little is left to be copied.
 func (w *writer) makeTidy(ctx context.Context) {
-	if _, err := w.turn.take(ctx, nil); err != nil {
+	if err := w.turn.take(ctx, nil); err != nil {
 		return
 	}
 	defer func() { _ = w.turn.give() }()

@@ -153,6 +153,17 @@ func (c *conn) number(ctx context.Context, query string, args ...driver.Value) (
 	return n, nil
 }
 
+// dataVersion answers a number that changes whenever the database does. Inside a
+// transaction it tells whether another connection has committed since it was last
+// asked for.
+func (c *conn) dataVersion() (uint32, error) {
+	f, ok := c.raw.(sqlite.FileControl)
+	if !ok {
+		return 0, errors.New("the SQLite driver can't tell whether the database has changed")
+	}
+	return f.FileControlDataVersion("main")
+}
+
 func (c *conn) close() error {
 	var errs []error
 	for _, s := range c.stmts {

@@ -19,10 +19,10 @@ const (
 
 const (
 	listFrom    = ` FROM records WHERE namespace = ? AND category = ? AND key >= ? AND key < ? AND (expires = 0 OR expires > ?) ORDER BY key `
-	listForward = `SELECT key, ` + meta + `, value` + listFrom + `LIMIT ?`
-	listReverse = `SELECT key, ` + meta + `, value` + listFrom + `DESC LIMIT ?`
-	keysForward = `SELECT key, ` + meta + `, x''` + listFrom + `LIMIT ?`
-	keysReverse = `SELECT key, ` + meta + `, x''` + listFrom + `DESC LIMIT ?`
+	listForward = `SELECT key, ` + metaColumns + `, value` + listFrom + `LIMIT ?`
+	listReverse = `SELECT key, ` + metaColumns + `, value` + listFrom + `DESC LIMIT ?`
+	keysForward = `SELECT key, ` + metaColumns + `, x''` + listFrom + `LIMIT ?`
+	keysReverse = `SELECT key, ` + metaColumns + `, x''` + listFrom + `DESC LIMIT ?`
 	nextSpace   = `SELECT namespace, category FROM records WHERE (namespace, category) > (?, ?)
 		ORDER BY namespace, category LIMIT 1`
 	countSpace = `SELECT count(*), total(octet_length(key) + octet_length(value)) FROM records
@@ -123,7 +123,7 @@ func (t *Tier) page(ctx context.Context, q tiers.Query, low, high string, left i
 			var l listed[tiers.Record]
 			l.item.Key = tiers.Key{Namespace: q.Namespace, Category: q.Category}
 			l.item.Name, _ = row[0].(string)
-			if l.err = unpack(row[1], row[2], &l.item); l.err != nil {
+			if l.err = unpackRow(row[1:], &l.item); l.err != nil {
 				l.item = tiers.Record{Key: l.item.Key}
 			}
 			if q.KeysOnly {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/sagestore/sagestore/tiers"
 )
@@ -14,7 +15,7 @@ const (
 	loadRow = `SELECT ` + meta + `, value FROM records WHERE namespace = ? AND category = ? AND key = ?`
 	// The keys are one JSON array, so that one statement serves any number. The
 	// join must go from the keys to the records.
-	loadRows = `SELECT wanted.key, ` + meta + `, records.value FROM json_each(?) AS wanted CROSS JOIN records
+	loadRows = `SELECT wanted.key, ` + metaColumns + `, records.value FROM json_each(?) AS wanted CROSS JOIN records
 		ON records.namespace = ? AND records.category = ? AND records.key = wanted.value`
 	existsRow = `SELECT expires FROM records WHERE namespace = ? AND category = ? AND key = ?`
 )
@@ -65,6 +66,10 @@ func (t *Tier) Exists(ctx context.Context, k tiers.Key) (bool, error) {
 	return found && (expires == 0 || expires > t.clock.Now().UnixMicro()), nil
 }
 
+// chunkKeys is how many keys are looked for at a time: between them the context
+// may end.
+const chunkKeys = 128
+
 // splitKeys is from how many keys on LoadMany uses two connections at once.
 const splitKeys = 64
 
@@ -83,7 +88,7 @@ func (t *Tier) LoadMany(ctx context.Context, ks []tiers.Key) ([]tiers.Record, er
 	if err != nil {
 		return make([]tiers.Record, len(ks)), t.failed("load", tiers.Key{}, err)
 	}
-	now := t.clock.Now()
+	now, hits := t.clock.Now(), int64(0)
 	for i := range out {
 		if bad[i] != nil {
 			bad[i] = t.failed("load", ks[i], bad[i])
@@ -91,12 +96,12 @@ func (t *Tier) LoadMany(ctx context.Context, ks []tiers.Key) ([]tiers.Record, er
 		if bad[i] != nil || !out[i].Live(now) {
 			out[i] = tiers.Record{Key: ks[i]}
 		}
-		if out[i].Version == 0 {
-			t.misses.Add(1)
-		} else {
-			t.hits.Add(1)
+		if out[i].Version != 0 {
+			hits++
 		}
 	}
+	t.hits.Add(hits)
+	t.misses.Add(int64(len(out)) - hits)
 	return out, errors.Join(bad...)
 }
 
@@ -107,8 +112,14 @@ func (t *Tier) loadAll(ctx context.Context, ks []tiers.Key, out []tiers.Record, 
 			out[i], bad[i] = tiers.Record{Key: k}, k.Check()
 		}
 		for space, at := range bySpace(ks, bad) {
-			if err := loadSpace(ctx, c, space, ks, at, out, bad); err != nil {
-				return err
+			for part := range slices.Chunk(at, chunkKeys) {
+				if err := over(ctx); err != nil {
+					return err
+				}
+				// As short as a few point reads: see Load.
+				if err := loadSpace(context.WithoutCancel(ctx), c, space, ks, part, out, bad); err != nil {
+					return err
+				}
 			}
 		}
 		return nil
@@ -142,7 +153,7 @@ func loadSpace(ctx context.Context, c *conn, s tiers.Space, ks []tiers.Key, at [
 			return false, fmt.Errorf("the index %v of a key is impossible", row[0])
 		}
 		i := at[n]
-		bad[i] = unpack(row[1], row[2], &out[i])
+		bad[i] = unpackRow(row[1:], &out[i])
 		return true, nil
 	})
 }

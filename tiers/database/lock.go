@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
@@ -57,12 +56,9 @@ func (p *presence) refused(does string) error {
 // turn makes the writers of several processes take turns, one group each. A
 // waiter stands in the turnstile, and who has just had a turn has to pass the
 // turnstile too, so that the waiter comes first.
-type turn struct {
-	gate, seat *fileLock
-	id         string // of this handle
-}
+type turn struct{ gate, seat *fileLock }
 
-func openTurn(db, id string) (*turn, error) {
+func openTurn(db string) (*turn, error) {
 	seat, err := openLock(db + ".writer")
 	if err != nil {
 		return nil, err
@@ -71,31 +67,19 @@ func openTurn(db, id string) (*turn, error) {
 	if err != nil {
 		return nil, errors.Join(err, seat.close())
 	}
-	return &turn{gate: gate, seat: seat, id: id}, nil
+	return &turn{gate: gate, seat: seat}, nil
 }
 
-// take waits for the turn, as long as still answers nil. alone tells that no
-// other handle has had one since this one's last, so that what it remembers
-// still holds.
-func (t *turn) take(ctx context.Context, still func() error) (alone bool, err error) {
+// take waits for the turn, as long as still answers nil.
+func (t *turn) take(ctx context.Context, still func() error) error {
 	if t == nil {
-		return true, nil
+		return nil
 	}
 	if err := poll(ctx, still, func() (bool, error) { return t.gate.try(true) }); err != nil {
-		return false, err
+		return err
 	}
-	err = poll(ctx, still, func() (bool, error) { return t.seat.try(true) })
-	if err := errors.Join(err, t.gate.unlock()); err != nil {
-		return false, err
-	}
-	last, err := t.seat.note()
-	if err == nil && last == t.id {
-		return true, nil
-	}
-	// Nothing rests on the note but speed: an unreadable one is like a
-	// stranger's.
-	_ = t.seat.setNote(t.id)
-	return false, nil
+	err := poll(ctx, still, func() (bool, error) { return t.seat.try(true) })
+	return errors.Join(err, t.gate.unlock())
 }
 
 func (t *turn) give() error {
@@ -110,21 +94,6 @@ func (t *turn) close() error {
 		return nil
 	}
 	return errors.Join(t.gate.close(), t.seat.close())
-}
-
-// note reads the short text in the lock file, setNote replaces it.
-func (l *fileLock) note() (string, error) {
-	var buf [64]byte
-	n, err := l.f.ReadAt(buf[:], 0)
-	if n > 0 {
-		err = nil
-	}
-	return string(buf[:n]), err
-}
-
-func (l *fileLock) setNote(s string) error {
-	_, err := l.f.WriteAt([]byte(s), 0)
-	return err
 }
 
 // poll tries until it succeeds, the context ends, or still, which may be nil,
@@ -154,9 +123,4 @@ func poll(ctx context.Context, still func() error, try func() (bool, error)) err
 		wait = min(wait*3/2, pollLast)
 		timer.Reset(wait)
 	}
-}
-
-// lockFile opens a file that is only there to be locked.
-func lockFile(path string) (*os.File, error) {
-	return os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // the database's own path
 }

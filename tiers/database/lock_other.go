@@ -2,25 +2,13 @@
 
 package database
 
-import (
-	"errors"
-	"os"
-
-	"github.com/gofrs/flock"
-)
+import "github.com/gofrs/flock"
 
 // fileLock is an advisory lock of a file. It dies with its holder.
-type fileLock struct {
-	f    *os.File // the note of the lock
-	lock *flock.Flock
-}
+type fileLock struct{ lock *flock.Flock }
 
 func openLock(path string) (*fileLock, error) {
-	f, err := lockFile(path + "-note")
-	if err != nil {
-		return nil, err
-	}
-	return &fileLock{f: f, lock: flock.New(path, flock.SetPermissions(0o600))}, nil
+	return &fileLock{lock: flock.New(path, flock.SetPermissions(0o600))}, nil
 }
 
 // try takes the lock, or changes its kind, when nobody is in the way.
@@ -38,4 +26,4 @@ func (l *fileLock) try(exclusive bool) (bool, error) {
 
 func (l *fileLock) unlock() error { return l.lock.Unlock() }
 
-func (l *fileLock) close() error { return errors.Join(l.lock.Close(), l.f.Close()) }
+func (l *fileLock) close() error { return l.lock.Close() }

@@ -13,6 +13,11 @@ import (
 // The descriptor stays open, so that taking it costs one system call.
 type fileLock struct{ f *os.File }
 
+// lockFile opens a file that is only there to be locked.
+func lockFile(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // the database's own path
+}
+
 func openLock(path string) (*fileLock, error) {
 	f, err := lockFile(path)
 	if err != nil {

@@ -3,7 +3,6 @@ package database
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -186,7 +185,7 @@ func (t *Tier) openFile(ctx context.Context) (err error) {
 	if t.background, err = t.connectWriter(ctx); err != nil {
 		return err
 	}
-	tn, err := openTurn(t.path, rand.Text())
+	tn, err := openTurn(t.path)
 	if err != nil {
 		return err
 	}

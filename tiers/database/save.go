@@ -20,12 +20,12 @@ const insertRecord = `INSERT INTO records
 const (
 	// A record that has expired is as good as absent: its Created is not kept.
 	saveAny = insertRecord + `CASE WHEN records.expires = 0 OR records.expires > excluded.updated
-		THEN records.created ELSE excluded.created END RETURNING created`
+		THEN records.created ELSE excluded.created END RETURNING created, rowid`
 	saveAbsent = insertRecord + `excluded.created
-		WHERE records.expires <> 0 AND records.expires <= excluded.updated RETURNING created`
+		WHERE records.expires <> 0 AND records.expires <= excluded.updated RETURNING created, rowid`
 	saveOver = `UPDATE records SET codec = ?, schema = ?, flags = ?, version = ?, updated = ?, expires = ?, value = ?
 		WHERE namespace = ? AND category = ? AND key = ? AND version = ? AND (expires = 0 OR expires > ?)
-		RETURNING created`
+		RETURNING created, rowid`
 	liveVersion = `SELECT version FROM records
 		WHERE namespace = ? AND category = ? AND key = ? AND (expires = 0 OR expires > ?)`
 	deleteRow = `DELETE FROM records WHERE namespace = ? AND category = ? AND key = ? RETURNING expires`
@@ -130,14 +130,14 @@ func (t *Tier) prepare(r *tiers.Record) (*packed, error) {
 
 // save stores a record and answers it without its value.
 func (x *tx) save(p *packed, c tiers.Cond) (tiers.Record, error) {
-	at := x.clock.Now()
-	now := at.UnixMicro()
+	instant := x.clock.Now()
+	now := instant.UnixMicro()
 	r := p.Record
 	r.Deleted = false
-	r.Updated = tiers.Micro(at)
+	r.Updated = tiers.Micro(instant)
 	r.Created = r.Updated
-	r.Expires = tiers.Deadline(at, p.TTL)
-	if p.TTL < 0 || !r.Live(tiers.Micro(at)) {
+	r.Expires = tiers.Deadline(instant, p.TTL)
+	if p.TTL < 0 || !r.Live(tiers.Micro(instant)) {
 		if _, err := x.remove(p.Key, c); err != nil {
 			return tiers.Record{}, err
 		}
@@ -145,6 +145,13 @@ func (x *tx) save(p *packed, c tiers.Cond) (tiers.Record, error) {
 		return r, nil
 	}
 	r.Version = x.next(now)
+	at, known := x.hints.find(r.Key)
+	if known {
+		done, err := x.replace(at, &r, p.value, c, now)
+		if done || err != nil {
+			return r, err
+		}
+	}
 	want, conditional := c.Version()
 	query := saveAny
 	if conditional {
@@ -168,8 +175,10 @@ func (x *tx) save(p *packed, c tiers.Cond) (tiers.Record, error) {
 	if row == nil {
 		return tiers.Record{}, unmet(c)
 	}
-	created, _ := row[0].(int64)
-	r.Created = tiers.FromMicro(created)
+	at.created, _ = row[0].(int64)
+	at.rowid, _ = row[1].(int64)
+	x.hints.keep(at)
+	r.Created = tiers.FromMicro(at.created)
 	return r, nil
 }
 

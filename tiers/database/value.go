@@ -11,8 +11,9 @@ import (
 	"github.com/sagestore/sagestore/tiers"
 )
 
-// meta packs what stands beside a value into one text column: the driver's cost
-// of a column is that of a tenth of a read. unpackMeta is the inverse.
+// meta packs what stands beside a value into one text column, for statements that
+// answer one row: there a column costs the driver a tenth of the read. unpackMeta is
+// the inverse.
 const meta = `version||' '||created||' '||updated||' '||expires||' '||schema||' '||flags||' '||codec`
 
 func unpackMeta(text string, r *tiers.Record) error {
@@ -26,6 +27,33 @@ func unpackMeta(text string, r *tiers.Record) error {
 		}
 		n[i], rest = v, tail
 	}
+	r.Codec = rest
+	return setMeta(n, r)
+}
+
+// metaColumns are the same as columns, for statements that answer many rows: there
+// the packing would cost more.
+const metaColumns = `version, created, updated, expires, schema, flags, codec`
+
+// unpackRow fills a record from the columns metaColumns and value.
+func unpackRow(row []driver.Value, r *tiers.Record) error {
+	var n [6]int64
+	for i := range n {
+		v, ok := row[i].(int64)
+		if !ok {
+			return fmt.Errorf("%w: its row can't be read", tiers.ErrCorrupt)
+		}
+		n[i] = v
+	}
+	r.Codec, _ = row[6].(string)
+	if err := setMeta(n, r); err != nil {
+		return err
+	}
+	return setValue(row[7], r)
+}
+
+// setMeta takes version, created, updated, expires, schema and flags.
+func setMeta(n [6]int64, r *tiers.Record) error {
 	if n[0] < 1 || n[4] < 0 || n[5] < 0 || n[5] > 255 {
 		return fmt.Errorf("%w: its row holds impossible numbers", tiers.ErrCorrupt)
 	}
@@ -35,7 +63,6 @@ func unpackMeta(text string, r *tiers.Record) error {
 	r.Expires = tiers.FromMicro(n[3])
 	r.Schema = uint32(n[4]) //nolint:gosec // written from a uint32
 	r.Flags = tiers.Flags(n[5])
-	r.Codec = rest
 	return nil
 }
 
@@ -48,6 +75,10 @@ func unpack(packed, value driver.Value, r *tiers.Record) error {
 	if err := unpackMeta(text, r); err != nil {
 		return err
 	}
+	return setValue(value, r)
+}
+
+func setValue(value driver.Value, r *tiers.Record) error {
 	switch v := value.(type) {
 	case string:
 		r.Value = []byte(v)

@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -59,6 +60,7 @@ type writer struct {
 	// Of the goroutine alone.
 	tx      tx
 	tidied  bool // this group has made room already
+	last    int  // jobs of the last group
 	pending int  // pages written since the last checkpoint, roughly
 }
 
@@ -67,12 +69,14 @@ type tx struct {
 	ctx    context.Context //nolint:containedctx // the writer's: a caller that leaves must not take the others with it
 	c      *conn
 	clock  tiers.Clock
+	hints  hints
+	seen   uint32        // the data version after this store's last commit
 	mark   tiers.Version // the highest version that this store has issued
-	stored tiers.Version // the mark that is in the database
+	stored tiers.Version // what the database says of it: no version above was issued
 }
 
 func newWriter(t *Tier, tn *turn) *writer {
-	return &writer{t: t, turn: tn, wake: make(chan struct{}, 1), over: make(chan struct{}), tx: tx{clock: t.clock}}
+	return &writer{t: t, turn: tn, wake: make(chan struct{}, 1), over: make(chan struct{}), tx: tx{clock: t.clock, hints: hints{seed: maphash.MakeSeed()}}}
 }
 
 // errNobody ends a wait for a lock when every caller has gone.
@@ -152,6 +156,7 @@ func (w *writer) wantTidy() {
 
 func (w *writer) loop(ctx context.Context) {
 	defer close(w.over)
+	rested := false // nothing was in the queue after the last group
 	for {
 		w.mu.Lock()
 		work, closed, tidy := len(w.queue) > 0, w.closed, w.tidy
@@ -161,11 +166,13 @@ func (w *writer) loop(ctx context.Context) {
 		case tidy && !closed:
 			w.makeTidy(ctx)
 		case work:
-			w.group(ctx)
+			w.group(ctx, rested)
+			rested = false
 		case closed:
 			return
 		default:
 			<-w.wake
+			rested = true
 		}
 	}
 }
@@ -191,9 +198,9 @@ func (w *writer) still() error {
 
 // group does what waits. The jobs are taken only when the transaction is open,
 // so that callers may leave while other processes are in the way.
-func (w *writer) group(ctx context.Context) {
+func (w *writer) group(ctx context.Context, rested bool) {
 	w.tx.ctx = ctx //nolint:fatcontext // the same one every time
-	alone, err := w.turn.take(ctx, w.still)
+	err := w.turn.take(ctx, w.still)
 	if err == nil {
 		defer func() { _ = w.turn.give() }() // it can't fail while the descriptor is open
 		var release func()
@@ -206,9 +213,13 @@ func (w *writer) group(ctx context.Context) {
 	if errors.Is(err, errNobody) {
 		return
 	}
-	w.gather()
+	// After a pause a lone caller is most likely alone again.
+	if !rested || w.last > 1 {
+		w.gather()
+	}
 	jobs := w.take()
-	if err == nil && !alone {
+	w.last = len(jobs)
+	if err == nil {
 		err = w.readMark(ctx)
 	}
 	if err != nil {
@@ -353,9 +364,16 @@ func (w *writer) begin(ctx context.Context, still func() error) error {
 	})
 }
 
+// ahead is how far beyond now the versions are that a store reserves, in
+// microseconds. A row that every commit changes would double what most commits
+// write and sync. The next store to open the file goes on above what was reserved.
+const ahead = 1_000_000
+
 func (w *writer) commit(ctx context.Context) error {
-	if w.tx.mark > w.tx.stored {
-		_, err := w.tx.c.exec(ctx, "UPDATE counters SET value = ? WHERE name = 'version'", micro(w.tx.mark))
+	stored := w.tx.stored
+	if w.tx.mark > stored {
+		stored = max(w.tx.mark, tiers.Version(max(w.tx.now()+ahead, 1)))
+		_, err := w.tx.c.exec(ctx, "UPDATE counters SET value = ? WHERE name = 'version'", micro(stored))
 		if err != nil {
 			return err
 		}
@@ -363,7 +381,11 @@ func (w *writer) commit(ctx context.Context) error {
 	if _, err := w.tx.c.exec(ctx, "COMMIT"); err != nil {
 		return err
 	}
-	w.tx.stored = w.tx.mark
+	w.tx.stored = stored
+	seen, err := w.tx.c.dataVersion()
+	if err == nil {
+		w.tx.seen = seen
+	}
 	return nil
 }
 
@@ -375,20 +397,26 @@ func (w *writer) rollback(ctx context.Context) {
 	}
 }
 
+// readMark reads the mark again when anybody else has written.
 func (w *writer) readMark(ctx context.Context) error {
+	seen, err := w.tx.c.dataVersion()
+	if err != nil || seen == w.tx.seen && w.tx.stored != 0 {
+		return err
+	}
 	n, err := w.tx.c.number(ctx, "SELECT value FROM counters WHERE name = 'version'")
 	if err != nil {
 		return err
 	}
 	w.tx.stored = tiers.Version(n) //nolint:gosec // written from a version, never negative
 	w.tx.mark = max(w.tx.mark, w.tx.stored)
+	w.tx.seen = seen
 	return nil
 }
 
 func (w *writer) committed(jobs []*job) {
 	w.answer(jobs)
 	for _, j := range jobs {
-		w.pending += 2 + j.bytes/pageSize
+		w.pending += 1 + j.bytes/pageSize
 	}
 	if w.pending >= checkpointPages {
 		w.pending = 0

@@ -18,11 +18,11 @@ import (
 // holdTurn takes the writers' turn as another process would.
 func holdTurn(t *testing.T, path string) (give func()) {
 	t.Helper()
-	other, err := openTurn(path, "another handle, as long")
+	other, err := openTurn(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := other.take(t.Context(), nil); err != nil {
+	if err := other.take(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	return sync.OnceFunc(func() {

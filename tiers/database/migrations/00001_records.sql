@@ -20,8 +20,8 @@ CREATE TABLE records (
 
 CREATE INDEX records_expires ON records (expires) WHERE expires <> 0;
 
--- version: the highest that the store has issued. journal, sessions: raised by
--- every change of that table.
+-- version: none above it was issued, it is reserved ahead. journal, sessions:
+-- raised by every change of that table.
 CREATE TABLE counters (
     name  TEXT    NOT NULL PRIMARY KEY,
     value INTEGER NOT NULL
