@@ -63,7 +63,7 @@ func (t *Tree) look(k tiers.Key, whole bool) (found Found, err error) {
 	if err != nil {
 		return Found{}, err
 	}
-	defer func() { err = errors.Join(err, d.close()) }()
+	defer func() { err = also(err, d.close()) }()
 	return t.form.Find(d, p.stem, whole)
 }
 
@@ -108,7 +108,7 @@ func (t *Tree) once(ctx context.Context, k tiers.Key, create bool, fn func(c *ch
 	if d == nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, d.close()) }()
+	defer func() { err = also(err, d.close()) }()
 	return t.settle(ctx, d, changed, err)
 }
 
@@ -262,6 +262,12 @@ func (t *Tree) Apply(ctx context.Context, rs []tiers.Record, over []tiers.Cond) 
 
 func (t *Tree) apply(ctx context.Context, r tiers.Record, over tiers.Cond) error {
 	gone := r.Deleted || !r.Live(t.clock.Now())
+	if err := t.check(r); err != nil && !gone {
+		return err
+	}
+	if r.Version > maxVersion {
+		return fmt.Errorf("%w: it comes with the impossible version %d", tiers.ErrCorrupt, r.Version)
+	}
 	return t.with(ctx, r.Key, !gone, func(c *change) (bool, error) {
 		if _, given := over.Version(); given {
 			if over.Holds(c.live) != nil {

@@ -2,6 +2,7 @@ package filetree
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -20,7 +21,7 @@ func (t *Tree) Diagnose(ctx context.Context) []tiers.Finding {
 	if err := t.enter(ctx); err != nil {
 		return []tiers.Finding{{Subject: "directory", Message: err.Error(), Hint: "open the store"}}
 	}
-	findings := []tiers.Finding{t.findDirectory(), t.findWritable()}
+	findings := []tiers.Finding{t.findDirectory(), t.findWritable(ctx)}
 	findings = append(findings, t.findDisk()...)
 	t.gate.leave()
 	return append(findings, t.findFiles(ctx)...)
@@ -41,7 +42,7 @@ func (t *Tree) findDirectory() tiers.Finding {
 	return f
 }
 
-func (t *Tree) findWritable() tiers.Finding {
+func (t *Tree) findWritable(ctx context.Context) tiers.Finding {
 	f := tiers.Finding{Subject: "writing"}
 	if err := t.writable(); err != nil {
 		f.Message, f.Hint = err.Error(), reopen
@@ -52,12 +53,50 @@ func (t *Tree) findWritable() tiers.Finding {
 	if err == nil {
 		err = t.root.Remove(name)
 	}
+	if err == nil {
+		if own := t.ownFiles(ctx); own != nil {
+			f.Message, f.Hint = own.Error(), "move it out of the way; it is made again"
+			return f
+		}
+	}
 	if err != nil {
 		f.Message, f.Hint = err.Error(), "look at the mount, at the directory's owner and mode, and at the room on the disk"
 		return f
 	}
 	f.OK, f.Message = true, "files can be made and removed"
 	return f
+}
+
+// ownFiles looks at the files that the tree keeps for itself.
+func (t *Tree) ownFiles(ctx context.Context) error {
+	if err := t.mark.update(ctx, func(issued tiers.Version) tiers.Version { return issued }); err != nil {
+		return withoutHint(err)
+	}
+	dir, err := openDirectory(t.root, lockDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return withoutHint(notOwn(t.root, lockDir, "can't be read: "+err.Error()))
+	}
+	entries, err := dir.ReadDir(-1)
+	if err = also(err, dir.Close()); err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !e.Type().IsRegular() {
+			return withoutHint(notOwn(t.root, lockDir+"/"+e.Name(), "is not a regular file"))
+		}
+	}
+	return nil
+}
+
+// withoutHint leaves out what the finding says itself.
+func withoutHint(err error) error {
+	if e, ok := errors.AsType[*tiers.Error](err); ok && e.Err != nil {
+		return e.Err
+	}
+	return err
 }
 
 func (t *Tree) findDisk() []tiers.Finding {

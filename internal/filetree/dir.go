@@ -129,13 +129,20 @@ func (d *Dir) irregular(name string) error {
 }
 
 // Read answers the first limit bytes of a file, and the file as it was read; a
-// negative limit is none.
+// negative limit is the whole file, if it is one that the tree may have written.
 func (d *Dir) Read(name string, limit int64) (content []byte, as File, err error) {
-	content, id, err := d.read(name, limit)
-	if err == nil && !id.Regular {
+	content, id, err := d.read(name, limit, d.tree.largest+around)
+	if err == nil && !id.Regular || isLink(err) {
 		err = d.irregular(name)
 	}
 	return content, File{Name: name, Ident: id}, err
+}
+
+// tooLarge refuses a file before room is made for its content. A file that has
+// no content yet can claim any size.
+func tooLarge(name string, size, most int64) error {
+	return tiers.Hint(fmt.Errorf("%w: %s has %d bytes, %d are read at most", tiers.ErrTooLarge, name, size, most),
+		"move the file away, or delete the record to give it up")
 }
 
 // Staged is a file that is complete but does not have its name yet.

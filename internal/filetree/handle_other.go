@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 	"time"
 )
@@ -21,6 +20,8 @@ func rootHandle(root *os.Root, path string) (*handle, error) {
 	}
 	return &handle{root: sub}, nil
 }
+
+func openDirectory(root *os.Root, path string) (*os.File, error) { return root.Open(path) }
 
 func (h *handle) open(root *os.Root, path string) (*handle, error) { return rootHandle(root, path) }
 
@@ -40,7 +41,7 @@ func (h *handle) stat(name string) (Ident, error) {
 	return identOf(fi), nil
 }
 
-func (h *handle) read(name string, limit int64) (content []byte, as Ident, err error) {
+func (h *handle) read(name string, limit, most int64) (content []byte, as Ident, err error) {
 	f, err := h.root.Open(name)
 	if err != nil {
 		return nil, Ident{}, err
@@ -51,7 +52,10 @@ func (h *handle) read(name string, limit int64) (content []byte, as Ident, err e
 		return nil, Ident{}, err
 	}
 	if limit < 0 {
-		limit = math.MaxInt64
+		if fi.Size() > most {
+			return nil, identOf(fi), tooLarge(name, fi.Size(), most)
+		}
+		limit = most
 	}
 	content, err = io.ReadAll(io.LimitReader(f, limit))
 	return content, identOf(fi), err

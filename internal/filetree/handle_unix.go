@@ -4,7 +4,6 @@ package filetree
 
 import (
 	"errors"
-	"math"
 	"os"
 	"time"
 
@@ -30,10 +29,16 @@ func failed(op, name string, err error) error {
 	return &os.PathError{Op: op, Path: name, Err: err}
 }
 
+// openDirectory opens a directory to read its names. What is none is an error
+// at once: opening a pipe would wait for somebody to write.
+func openDirectory(root *os.Root, path string) (*os.File, error) {
+	return root.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY, 0)
+}
+
 // rootHandle opens the same directory through its os.Root, which watches over
 // the path where the system can't.
 func rootHandle(root *os.Root, path string) (*handle, error) {
-	f, err := root.Open(path)
+	f, err := openDirectory(root, path)
 	if err != nil {
 		return nil, err
 	}
@@ -73,8 +78,9 @@ func (h *handle) stat(name string) (Ident, error) {
 	return identOf(&st), nil
 }
 
-// read answers up to limit bytes of a regular file; a negative limit is none.
-func (h *handle) read(name string, limit int64) (content []byte, as Ident, err error) {
+// read answers up to limit bytes of a regular file; a negative limit is the
+// whole file, unless it has more than most bytes.
+func (h *handle) read(name string, limit, most int64) (content []byte, as Ident, err error) {
 	fd := -1
 	err = retry(func() (err error) {
 		fd, err = unix.Openat(h.fd, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
@@ -93,7 +99,10 @@ func (h *handle) read(name string, limit int64) (content []byte, as Ident, err e
 		return nil, as, nil
 	}
 	if limit < 0 {
-		limit = math.MaxInt64 - 1
+		if as.Size > most {
+			return nil, as, tooLarge(name, as.Size, most)
+		}
+		limit = most
 	}
 	// One byte more than there is: a short read then says that this was all.
 	buf := make([]byte, 0, min(limit, as.Size)+1)

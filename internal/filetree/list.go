@@ -199,7 +199,7 @@ func (t *Tree) readDir(ctx context.Context, dir string) ([]fs.DirEntry, error) {
 		return nil, err
 	}
 	defer t.gate.leave()
-	f, err := t.root.Open(orRoot(dir))
+	f, err := openDirectory(t.root, orRoot(dir))
 	if isAbsent(err) {
 		return nil, nil
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 	"strings"
 	"sync"
 
@@ -23,6 +24,9 @@ const (
 	// may be and still lift the mark. Beyond that somebody gave the file a wrong
 	// time, which must not carry the whole tree along.
 	farAhead = 24 * 3600 * 1_000_000
+	// maxVersion is the highest version that can be right: it fits a JSON
+	// number, and the times that file systems keep. A mark beyond it is damaged.
+	maxVersion = 1<<53 - 2
 )
 
 // The file's bytes: magic, the highest version issued, the ceiling below which
@@ -99,20 +103,56 @@ func (m *mark) raiseFound(ctx context.Context, v tiers.Version) error {
 func (m *mark) update(ctx context.Context, change func(issued tiers.Version) tiers.Version) (err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	for range 2 {
+		fault := false
+		if fault, err = m.updateOnce(ctx, change); !fault {
+			break
+		}
+		// Another program cut the file off, or there is no room for it any more:
+		// look at it anew.
+		err = also(err, m.forget())
+	}
+	return err
+}
+
+// updateOnce does it; fault tells that the file could not be reached through the
+// memory that it is mapped to.
+func (m *mark) updateOnce(ctx context.Context, change func(issued tiers.Version) tiers.Version) (fault bool, err error) {
 	if err := m.open(ctx); err != nil {
-		return err
+		return false, err
 	}
 	if err := await(ctx, m.file); err != nil {
-		return err
+		return false, err
 	}
-	defer func() { err = errors.Join(err, unlock(m.file)) }()
+	defer func() { err = also(err, unlock(m.file)) }()
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if r := recover(); r != nil {
+			at, ok := r.(interface {
+				error
+				Addr() uintptr
+			})
+			if !ok {
+				panic(r)
+			}
+			fault, err = true, fmt.Errorf("%w: %s: %w", tiers.ErrUnavailable, markFile, at)
+		}
+	}()
+	return false, m.change(change)
+}
+
+// change does it with the lock held.
+func (m *mark) change(change func(issued tiers.Version) tiers.Version) error {
 	b, err := m.load()
 	if err != nil {
 		return err
 	}
 	be := binary.BigEndian
 	before, ceiling := tiers.Version(be.Uint64(b[issuedAt:])), tiers.Version(be.Uint64(b[ceilingAt:]))
-	now := change(before)
+	if before > maxVersion {
+		before, ceiling = m.now()+markStep, 0
+	}
+	now := change(max(before, m.last))
 	m.last = now
 	if now == before {
 		return nil
@@ -136,7 +176,7 @@ func (m *mark) open(ctx context.Context) (err error) {
 	if m.file != nil {
 		return nil
 	}
-	f, err := m.root.OpenFile(markFile, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := openOwn(m.root, markFile)
 	if err != nil {
 		return err
 	}
@@ -166,11 +206,11 @@ func (m *mark) settle() error {
 	be := binary.BigEndian
 	boot := m.boot[:min(len(m.boot), longestBoot)]
 	switch {
-	case n == markSize && string(b[:len(markMagic)]) == markMagic:
+	case n == markSize && string(b[:len(markMagic)]) == markMagic && be.Uint64(b[issuedAt:]) <= maxVersion && be.Uint64(b[ceilingAt:]) <= maxVersion+markStep:
 		if was := strings.TrimRight(string(b[bootAt:]), "\x00"); was == boot && boot != "" {
 			return nil
 		}
-		be.PutUint64(b[issuedAt:], max(be.Uint64(b[issuedAt:]), be.Uint64(b[ceilingAt:])))
+		be.PutUint64(b[issuedAt:], min(max(be.Uint64(b[issuedAt:]), be.Uint64(b[ceilingAt:])), maxVersion))
 	case n > 0:
 		clear(b)
 		be.PutUint64(b[issuedAt:], uint64(m.now()+markStep))
@@ -209,7 +249,14 @@ func (m *mark) close() error {
 	if m.file == nil {
 		return nil
 	}
-	return errors.Join(unmapShared(m.shared), m.file.Close())
+	return m.forget()
+}
+
+// forget lets go of the file; the next use opens it again.
+func (m *mark) forget() error {
+	err := also(unmapShared(m.shared), m.file.Close())
+	m.file, m.shared = nil, nil
+	return err
 }
 
 // bootID answers what tells this run of the machine from others, where the

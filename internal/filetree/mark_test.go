@@ -85,6 +85,41 @@ func TestADamagedMarkIsAStepAhead(t *testing.T) {
 	}
 }
 
+func TestAFlippedBitInTheMarkDoesNotCarryTheTreeAlong(t *testing.T) {
+	const now = 1_700_000_000_000_000
+	for bit := range 128 {
+		dir := t.TempDir()
+		first := newMark(t, dir, now, "run")
+		before := next(t, first, 0)
+		path := filepath.Join(dir, markFile)
+		b, err := os.ReadFile(path)
+		must(t, err)
+		b[issuedAt+bit/8] ^= 1 << (bit % 8)
+		for _, boot := range []string{"run", "run-2"} {
+			must(t, os.WriteFile(path, b, 0o600))
+			v := next(t, newMark(t, dir, now, boot), 0)
+			if v > maxVersion || v <= before && bit < 64 && b[issuedAt+bit/8]&(1<<(bit%8)) != 0 {
+				t.Errorf("bit %d, %s: %d after %d", bit, boot, v, before)
+			}
+		}
+	}
+}
+
+func TestAMarkThatIsCutOffWhileItIsOpenIsMadeAgain(t *testing.T) {
+	const now = 1_700_000_000_000_000
+	dir := t.TempDir()
+	m := newMark(t, dir, now, "run")
+	before := next(t, m, 0)
+	must(t, os.Truncate(filepath.Join(dir, markFile), 0))
+	if v := next(t, m, 0); v <= before {
+		t.Errorf("%d after %d", v, before)
+	}
+	must(t, os.Remove(filepath.Join(dir, markFile)))
+	if v := next(t, newMark(t, dir, now, "run"), 0); v < now {
+		t.Errorf("%d, want the clock", v)
+	}
+}
+
 func TestConcurrentCallersNeverShareAVersion(t *testing.T) {
 	const now = 1_700_000_000_000_000
 	dir := t.TempDir()

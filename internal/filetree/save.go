@@ -46,7 +46,7 @@ func (t *Tree) saveGone(ctx context.Context, r tiers.Record, cond tiers.Cond) (s
 }
 
 func (t *Tree) save(ctx context.Context, r tiers.Record, cond tiers.Cond) (saved tiers.Record, err error) {
-	if err := r.Check(); err != nil {
+	if err := t.check(r); err != nil {
 		return saved, err
 	}
 	if err := t.enter(ctx); err != nil {
@@ -62,6 +62,17 @@ func (t *Tree) save(ctx context.Context, r tiers.Record, cond tiers.Cond) (saved
 		}
 	}
 	return saved, err
+}
+
+// check answers what is wrong with a record that is to be stored.
+func (t *Tree) check(r tiers.Record) error {
+	if err := r.Check(); err != nil {
+		return err
+	}
+	if int64(len(r.Value)) > t.largest {
+		return fmt.Errorf("%w: the value has %d bytes, %d are allowed", tiers.ErrTooLarge, len(r.Value), t.largest)
+	}
+	return nil
 }
 
 // saveOnce saves under the key's lock. When the lock is taken the file is
@@ -86,7 +97,7 @@ func (t *Tree) saveOnce(ctx context.Context, r tiers.Record, cond tiers.Cond, ma
 	if err != nil {
 		return saved, err
 	}
-	defer func() { err = errors.Join(err, d.close()) }()
+	defer func() { err = also(err, d.close()) }()
 	d.stripe = stripe
 	c := &change{dir: d, stem: p.stem, stripe: stripe, now: t.clock.Now()}
 	if err := t.find(c); err != nil {

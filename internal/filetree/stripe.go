@@ -141,12 +141,12 @@ func (s *stripes) open(sl *slot, i int) (err error) {
 
 // openLock opens a file to lock; it is made when it is not there.
 func openLock(root *os.Root, name string) (*os.File, error) {
-	f, err := root.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := openOwn(root, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := root.Mkdir(lockDir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, err
 		}
-		f, err = root.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+		f, err = openOwn(root, name)
 	}
 	return f, err
 }

@@ -38,7 +38,15 @@ type Config struct {
 	Durable bool // fsync everything before it is acknowledged
 	Form    Form
 	Disk    func(path string) (Disk, error) // for Diagnose; nil asks the system
+	Largest int64                           // bytes that a value may have; 0: MaxValue
 }
+
+// MaxValue is how many bytes a value may have, and around how many a file may
+// have beside them. So what a file claims to hold never exhausts the memory.
+const (
+	MaxValue = 512 << 20
+	around   = 64 << 10
+)
 
 // Tree is an open directory of records. It is safe for concurrent use.
 type Tree struct {
@@ -47,6 +55,7 @@ type Tree struct {
 	log          *slog.Logger
 	clock        tiers.Clock
 	durable      bool
+	largest      int64
 	form         Form
 	disk         func(path string) (Disk, error)
 
@@ -92,6 +101,9 @@ func Open(ctx context.Context, c Config) (*Tree, error) {
 	t := &Tree{
 		name: c.Name, driver: c.Driver, base: base, log: c.Log, clock: c.Clock, durable: c.Durable, form: c.Form,
 		root: root, gate: newGate(), id: rand.Uint64(), //nolint:gosec // it only has to differ
+	}
+	if t.largest = c.Largest; t.largest == 0 {
+		t.largest = MaxValue
 	}
 	if t.disk = c.Disk; t.disk == nil {
 		t.disk = diskOf
@@ -195,7 +207,7 @@ func (t *Tree) Close(ctx context.Context) error {
 
 // Describe answers what the tree is.
 func (t *Tree) Describe() tiers.Info {
-	return tiers.Info{Driver: t.driver, Place: t.base, Scope: tiers.ScopeHost, Durable: true}
+	return tiers.Info{Driver: t.driver, Place: t.base, Scope: tiers.ScopeHost, Durable: true, MaxValue: t.largest}
 }
 
 func (t *Tree) join(dir, name string) string {

@@ -5,17 +5,22 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/sagestore/sagestore/internal/filetree"
+	"github.com/sagestore/sagestore/tiers"
 )
 
 // codecsFile lists the codecs whose envelopes a tree holds, one escaped name a
 // line. Only the built-in names and those listed here make a file KEY.NAME.sage
 // a record, and a reader has to know which names to look for.
-const codecsFile = ".codecs"
+const (
+	codecsFile = ".codecs"
+	codecsMost = 64 << 10 // bytes that are read of it
+)
 
 // codecs are the endings of a tree's records.
 type codecs struct {
@@ -79,6 +84,10 @@ func (c *codecs) refresh() error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
+	if err == nil && (!fi.Mode().IsRegular() || fi.Size() > codecsMost) {
+		err = tiers.Hint(fmt.Errorf("%w: %s is not a list of codecs", tiers.ErrCorrupt, filepath.Join(c.root.Name(), codecsFile)),
+			"move it out of the way; codecs with names of their own have to be listed in it, one a line")
+	}
 	if err != nil {
 		return err
 	}
@@ -115,8 +124,11 @@ func (c *codecs) refresh() error {
 
 // learn lists the ending, durably, unless it is known.
 func (c *codecs) learn(ending string) error {
-	if ending == plainEnding || c.listed(ending) {
+	if ending == plainEnding {
 		return nil
+	}
+	if listed, err := c.listed(ending); listed || err != nil {
+		return err
 	}
 	name := strings.TrimSuffix(ending[1:], envelopeEnding)
 	f, err := c.root.OpenFile(codecsFile, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
@@ -131,22 +143,23 @@ func (c *codecs) learn(ending string) error {
 	if err := filetree.SyncRoot(c.root); err != nil {
 		return err
 	}
-	if !c.listed(ending) {
-		return fmt.Errorf("%s does not keep the codec %s", codecsFile, name)
+	listed, err := c.listed(ending)
+	if err == nil && !listed {
+		err = fmt.Errorf("%s does not keep the codec %s", codecsFile, name)
 	}
-	return nil
+	return err
 }
 
 // listed tells whether the file lists the ending.
-func (c *codecs) listed(ending string) bool {
+func (c *codecs) listed(ending string) (bool, error) {
 	has := func() bool {
 		c.mu.RLock()
 		defer c.mu.RUnlock()
 		return slices.Contains(c.list, ending)
 	}
 	if has() {
-		return true
+		return true, nil
 	}
 	err := c.refresh()
-	return err == nil && has()
+	return err == nil && has(), err
 }

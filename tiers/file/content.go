@@ -87,7 +87,9 @@ func indent(value []byte) (content []byte, ok bool) {
 		if json.Indent(&b, value, "", "  ") != nil {
 			return nil, false
 		}
-	} else {
+	}
+	if depth > deepest || b.Len() > filetree.MaxValue { // which is what is read of a file
+		b.Reset()
 		if !json.Valid(value) {
 			return nil, false
 		}

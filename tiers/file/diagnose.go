@@ -18,7 +18,7 @@ func (t *Tier) Diagnose(ctx context.Context) []tiers.Finding {
 			return append(found, tiers.Finding{Subject: "records", Message: err.Error(), Hint: "look at the directory and its mode"})
 		}
 		for _, err := range t.List(ctx, tiers.Query{Namespace: space.Namespace, Category: space.Category}) {
-			if !errors.Is(err, tiers.ErrCorrupt) {
+			if !errors.Is(err, tiers.ErrCorrupt) && !errors.Is(err, tiers.ErrTooLarge) {
 				continue // readable, or named by the tree already
 			}
 			if broken++; broken == 1 {
