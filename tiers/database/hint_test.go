@@ -34,10 +34,12 @@ func TestASaveAgainMeetsWhatOthersDidToTheRow(t *testing.T) {
 			t.Helper()
 			mustDelete(t, other, key("u1"))
 		}},
-		{why: "a delete, and another record in the row", again: true, fails: tiers.ErrConflict, do: func(t *testing.T, other *Tier, _ *tiertest.Clock) {
+		{why: "a delete, and another record in the row", again: true, fails: tiers.ErrConflict, do: func(t *testing.T, other *Tier, clock *tiertest.Clock) {
 			t.Helper()
 			mustDelete(t, other, key("u1"))
+			clock.Advance(-time.Second) // to the instant of the first
 			mustSave(t, other, plainJSON("u9", `9`))
+			clock.Advance(time.Second)
 		}},
 		{why: "a new record in the same row", again: true, fails: tiers.ErrConflict, do: func(t *testing.T, other *Tier, _ *tiertest.Clock) {
 			t.Helper()
