@@ -53,8 +53,9 @@ func TestWarnings(t *testing.T) {
 	for _, c := range []struct{ why, yaml, want string }{
 		{"nothing to say", "default_store: file", ""},
 		{"near layers", "categories: {a: {tier: file, near: memory}}", "line 1: categories.a.near: is accepted but not active yet"},
+		{"checkpoints", "checkpoints: {max: 3}", "line 1: checkpoints: is accepted but not active yet"},
 		{"backups", "backup: {interval: daily}", "line 1: backup: is accepted but not active yet"},
-		{"backups that are off", "backup: {enabled: false, interval: daily}", "line 1: backup: is not enabled: only sagestore backup create makes one"},
+		{"backups that are off", "backup: {enabled: false, interval: daily}", "line 1: backup: is not enabled, and not active yet"},
 		{"a block that is switched off", "redis: {url: redis://h}\ncache: {driver: file}", "line 1: redis: is not used, since cache.driver at line 2 is file"},
 		{"a setting of the other driver", "database: {driver: postgres}\npostgres: {url: postgres://h/d}\nsqlite: {path: x}\ncategories: {session.context: {tier: file}, knowledge.content: {tier: file}, knowledge.bodies: {tier: file}}", "line 3: sqlite: is not used, since the database is PostgreSQL"},
 		{"memory homes beside a shared server", "redis: {url: redis://h}\ncategories: {a: {tier: memory}}", "line 2: categories: a, knowledge.bodies, knowledge.content, session.context live in memory: each process sees only its own, although redis is shared between processes"},

@@ -50,7 +50,10 @@ func (e *Effective) Warnings() []Warning {
 	if c.Backup.Enabled && !e.InMemory {
 		warn("is accepted but not active yet", "backup")
 	} else if !c.Backup.Enabled && (c.Backup.Interval != "" || c.Backup.Cron != "" || c.Backup.Dest != "") {
-		warn("is not enabled: only sagestore backup create makes one", "backup")
+		warn("is not enabled, and not active yet", "backup")
+	}
+	if c.Checkpoints != (Checkpoints{}) {
+		warn("is accepted but not active yet", "checkpoints")
 	}
 	if c.Encryption.Current == "" && len(c.Encryption.Keys) > 0 {
 		warn("names no current key: values can be read, and not be encrypted", "encryption")
