@@ -53,6 +53,9 @@ func TestWarnings(t *testing.T) {
 	for _, c := range []struct{ why, yaml, want string }{
 		{"nothing to say", "default_store: file", ""},
 		{"near layers", "categories: {a: {tier: file, near: memory}}", "line 1: categories.a.near: is accepted but not active yet"},
+		{"a name that misses a built-in one", "categories: {session.histroy: {tier: cache}}", "line 1: categories.session.histroy: is a category of its own: the built-in one is session.history"},
+		{"names that are listed both", "categories: {session.histroy: {tier: cache}, session.history: {ttl: 7d}}", ""},
+		{"a built-in name", "categories: {session.history: {ttl: 7d}}", ""},
 		{"checkpoints", "checkpoints: {max: 3}", "line 1: checkpoints: is accepted but not active yet"},
 		{"backups", "backup: {interval: daily}", "line 1: backup: is accepted but not active yet"},
 		{"backups that are off", "backup: {enabled: false, interval: daily}", "line 1: backup: is not enabled, and not active yet"},

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/sagestore/sagestore/internal/nearest"
 )
 
 // Warning is about a setting that is right and may still surprise.
@@ -83,6 +85,9 @@ func (e *Effective) warnCategories(warn func(string, ...string)) {
 		if p.Encrypt {
 			encrypted = append(encrypted, p.Category)
 		}
+		if known := e.missed(p.Category); known != "" {
+			warn(fmt.Sprintf("is a category of its own: the built-in one is %s", known), at...)
+		}
 		if len(p.Near) > 0 {
 			warn("is accepted but not active yet", append(at, "near")...)
 		}
@@ -99,6 +104,24 @@ func (e *Effective) warnCategories(warn func(string, ...string)) {
 	if len(encrypted) > 0 && e.raw.Encryption.Current == "" {
 		warn(fmt.Sprintf("%s encrypt, and encryption names no current key: the program must bring keys of its own", strings.Join(slices.Compact(encrypted), ", ")), "categories")
 	}
+}
+
+// missed answers the built-in category that a listed name is one or two letters
+// off, unless that is listed as well.
+func (e *Effective) missed(listed string) string {
+	if _, ok := e.raw.Categories[listed]; !ok {
+		return ""
+	}
+	best := ""
+	for _, b := range builtins() {
+		if b.name == listed {
+			return ""
+		}
+		if _, ok := e.raw.Categories[b.name]; !ok && nearest.Distance(listed, b.name, 3) < 3 {
+			best = b.name
+		}
+	}
+	return best
 }
 
 func livesIn(names []string) string {
