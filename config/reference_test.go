@@ -48,6 +48,9 @@ The default places lie in the data directory: ` + "`~/.sage`, or `data_dir`, or"
 
 Aliases and merges of YAML are understood.
 
+Not active yet, though read and checked: the blocks ` + "`backup`, `checkpoints` and `postgres`" + `
+(there is no driver for it yet), and ` + "`near` and `near_ttl`" + ` of a category.
+
 ## Which rule holds for a category
 
 The first that has the name: its entry under ` + "`categories`" + `, the built-in one, the one
@@ -91,6 +94,38 @@ A tier may be named by its engine: ` + "`sqlite` and `postgres` for `database`, 
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", k.path, kinds[k.path], def, strings.ReplaceAll(k.doc, "<data_dir>", "`data_dir`"))
 	}
 	b.WriteString(`
+## Tiers and codecs of the app's own
+
+A driver that the program appends to its list is named by a tier of its own, its options
+beside it; a codec of the program's own is named like a built-in one. See
+[CONTRIBUTING.md](../CONTRIBUTING.md) for how they are written.
+
+` + "```yaml" + `
+tiers:
+  scratch:
+    driver: map
+    label: hello
+categories:
+  app.scratch: {tier: scratch}
+  app.lines: {tier: file, codec: lines}
+` + "```" + `
+
+` + "```go" + `
+drivers := append(embedded.Tiers(), maptier.Driver())
+cfg, err := config.Load("sagestore.yaml", config.Codecs("lines"), config.Drivers(drivers))
+m, err := manager.Open(ctx, cfg, drivers, manager.WithCodec(lines{}))
+` + "```" + `
+
+` + "`config.Codecs`" + ` is needed where a file names such a codec; ` + "`config.Drivers`" + ` is optional and
+finds faults in the options of a tier before anything is opened. The ` + "`sagestore`" + ` command
+knows the drivers and codecs of this module only, and refuses a file that names others.
+
+## When a category moves
+
+Records stay where they are when a category gets another tier, so a store that still
+holds some refuses to open: they would be hidden. Take them out first, with a program or
+` + "`sagestore list`, `load` and `delete`" + ` under the old rule, and save them under the new one.
+
 ## From Go
 
 Every field has its YAML key in snake_case, and every zero value is the default.
