@@ -27,7 +27,6 @@ func TestCallsThatCannotBeDoneSayWhatAndWhatToDo(t *testing.T) {
 		{"the tier is away", tiers.ErrUnavailable},
 		{"the outcome is unknown", tiers.ErrCommitUnknown},
 		{"the record is damaged", tiers.ErrCorrupt},
-		{"the tier can't do it", tiers.ErrUnsupported},
 		{"the caller left", context.DeadlineExceeded},
 		{"something unheard of", errors.New("the planets are wrong")},
 	} {
