@@ -1,7 +1,7 @@
 // Package config reads the configuration of a store: one YAML file, or a part
 // of the app's own, or plain Go data.
 //
-//	cfg, err := config.Load("config.yaml")
+//	cfg, err := config.Load("sagestore.yaml")
 //
 // It is strict. An unknown or repeated key, a second document, a wrong type or
 // an impossible value is an [*Error] with file, line, the path of the key and

@@ -196,7 +196,8 @@ func (c *Collection[T]) Delete(ctx context.Context, key string, opts ...DeleteOp
 
 // Touch lets the entry live anew, as long as the category or the option says,
 // and tells whether it was there. Neither its version nor its time of change
-// moves.
+// moves. A tier of the app's own that is no [tiers.Toucher] answers
+// [tiers.ErrUnsupported].
 func (c *Collection[T]) Touch(ctx context.Context, key string, life ...Life) (existed bool, err error) {
 	return c.touch(ctx, key, life)
 }

@@ -1,7 +1,7 @@
 // Package manager is the public door to a store: it routes each category to the
 // tier that is its home.
 //
-//	cfg, err := config.Load("config.yaml")
+//	cfg, err := config.Load("sagestore.yaml")
 //	m, err := manager.Open(ctx, cfg, all.Tiers())
 //	defer m.Close(ctx)
 //

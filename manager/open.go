@@ -41,7 +41,8 @@ func WithLogger(l *slog.Logger) OpenOption { return openOption(func(o *openOptio
 // WithClock takes the time from c instead of package time.
 func WithClock(c tiers.Clock) OpenOption { return openOption(func(o *openOptions) { o.clock = c }) }
 
-// WithCodec adds codecs that categories may name.
+// WithCodec adds codecs that categories may name. A file that names one is loaded
+// with config.Codecs.
 func WithCodec(c ...serializer.Codec) OpenOption {
 	return openOption(func(o *openOptions) { o.codecs = append(o.codecs, c...) })
 }
@@ -49,7 +50,7 @@ func WithCodec(c ...serializer.Codec) OpenOption {
 // WithKeys takes the encryption keys from k instead of the configuration.
 func WithKeys(k serializer.Keys) OpenOption { return openOption(func(o *openOptions) { o.keys = k }) }
 
-// WithObserver tells o about every call.
+// WithObserver tells b about every call.
 func WithObserver(b Observer) OpenOption { return openOption(func(o *openOptions) { o.observer = b }) }
 
 // WithoutJobs runs no background work: for a command that opens a store for a
@@ -61,8 +62,9 @@ func WithoutJobs() OpenOption { return openOption(func(o *openOptions) { o.noJob
 func AllowMoved() OpenOption { return openOption(func(o *openOptions) { o.moved = true }) }
 
 // Open opens the tiers of a configuration with the drivers that the program has
-// linked: all.Tiers(), embedded.Tiers(), or a list of its own. It copies cfg;
-// ctx bounds the opening only. The caller closes the manager.
+// linked: all.Tiers(), embedded.Tiers(), or a list of its own. It copies cfg,
+// and takes nil for config.Default; ctx bounds the opening only. The caller
+// closes the manager.
 //
 // It refuses a configuration that hides records, because it gives a category
 // another home than the one that still holds them.

@@ -95,7 +95,8 @@ type condition struct{ tiers.Cond }
 func (c condition) save(o *saveOptions)  { o.cond = c.Cond }
 func (c condition) del(o *deleteOptions) { o.cond = c.Cond }
 
-// Fresh asks the home tier, past any near layer.
+// Fresh asks the home tier, past any near layer. As long as near layers are not
+// active, every load does.
 func Fresh() LoadOption { return fresh{} }
 
 type fresh struct{}

@@ -33,6 +33,9 @@ func (p policyOption) collection(o *collectionOptions) { o.policy = &p.Category 
 // the one after the last from, and 1 without upgrades. [Check] finds a broken
 // chain. Records are upgraded as they are loaded, and stored anew by the next
 // save.
+//
+// A program that knows fewer schema numbers than a record has can delete it, and
+// neither load it nor save over it: [tiers.ErrSchema].
 func Upgrade[Old, New any](from uint32, fn func(Old) (New, error)) CollectionOption {
 	return step{
 		from: from, old: reflect.TypeFor[Old](), next: reflect.TypeFor[New](),

@@ -8,7 +8,15 @@
 //	}
 //
 // A manager of [Open] works inside testing/synctest, where time is moved by the
-// bubble; elsewhere [Clock] does it.
+// bubble; elsewhere [Clock] does it:
+//
+//	clock := sagetest.NewClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+//	m := sagetest.Open(t, manager.WithClock(clock))
+//	... // save
+//	clock.Advance(24 * time.Hour)
+//
+// A test with the categories of the app's own file loads it, sets InMemory and
+// calls [OpenWith].
 package sagetest
 
 import (
@@ -22,7 +30,8 @@ import (
 )
 
 // Open opens a manager that keeps every category in memory, and closes it when
-// the test ends.
+// the test ends. It knows the built-in categories with their TTLs; any other name
+// is accepted, unless it looks like a misspelt one, and its entries never expire.
 func Open(t testing.TB, opts ...manager.OpenOption) *manager.Manager {
 	t.Helper()
 	return OpenWith(t, config.InMemory(), tiers.Drivers{memory.Driver()}, opts...)

@@ -47,7 +47,7 @@ type Row struct {
 	Record        // Deleted: the key is to be deleted. Expires, not TTL
 	Seq    uint64 // grows with every change of the journal
 	Tier   string // "cache" or "file"
-	Owner  string // who applies it, see DESIGN in docs/ARCHITECTURE.md
+	Owner  string // who applies it
 	Over   Cond   // the version that it may replace; zero: any lower one
 }
 
