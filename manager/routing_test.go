@@ -181,3 +181,26 @@ func TestConditionsOnEveryRouting(t *testing.T) {
 		}
 	})
 }
+
+// A cut value is worse than none.
+func TestLargeValueIsWholeOrRefusedOnEveryRouting(t *testing.T) {
+	t.Parallel()
+	large := strings.Repeat("0123456789abcde\n", 10<<20/16)
+	onEveryRouting(t, func(t *testing.T, m routed) {
+		t.Helper()
+		ctx, c := t.Context(), manager.For[string](m, "app.values")
+		must(t, c.Save(ctx, "k", "small"))
+		want := "small"
+		switch err := c.Save(ctx, "k", large); {
+		case err == nil:
+			want = large
+		case errors.Is(err, tiers.ErrTooLarge) && strings.ContainsAny(asError(t, err).Err.Error(), "0123456789"):
+			t.Logf("refused: %v", err)
+		default:
+			t.Errorf("save: %v", err)
+		}
+		if got := value[string](t)(c.Load(ctx, "k")); got != want {
+			t.Errorf("loaded %d bytes, want %d", len(got), len(want))
+		}
+	})
+}
