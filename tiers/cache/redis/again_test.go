@@ -80,6 +80,58 @@ func TestVersionsFollowAMarkAheadOfTheClock(t *testing.T) {
 	}
 }
 
+// A mark beyond what a script can count with would give all saves one version.
+func TestADamagedMarkDoesNotStopVersionsFromGrowing(t *testing.T) {
+	srv := redistest.Start(t)
+	tier, client := open(t, redis.Options{URL: srv.URL()}), raw(t, srv)
+	last := mustSave(t, tier, record("k", "v")).Version
+	for _, mark := range []string{
+		"", "x", "longer than a mark is", "\x00\x20\x00\x00\x00\x00\x00\x00", "\x00\x80\x00\x00\x00\x00\x00\x00",
+		"\x7f\xff\xff\xff\xff\xff\xff\xff", "\xff\xff\xff\xff\xff\xff\xff\xff",
+	} {
+		for name, save := range ways(t, tier) {
+			if err := client.Set(t.Context(), "sage:{}:mark", mark, 0).Err(); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				v := save("k", 0).Version
+				if v <= last || v > last+tiers.Version(time.Hour.Microseconds()) {
+					t.Errorf("%q, %s: version %d follows %d", mark, name, v, last)
+				}
+				last = v
+			}
+		}
+	}
+}
+
+// It would be the floor of all versions to come, and stand in the way of what
+// is newer.
+func TestARecordWithAnImpossibleVersionIsDamaged(t *testing.T) {
+	srv := redistest.Start(t)
+	tier, client := open(t, redis.Options{URL: srv.URL()}), raw(t, srv)
+	saved := mustSave(t, tier, record("k", "v"))
+	where := "sage:{..test.0}:k"
+	for _, offset := range []int64{2, 34} {
+		if err := client.SetRange(t.Context(), where, offset, "\x40").Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := tier.Load(t.Context(), saved.Key); !errors.Is(err, tiers.ErrCorrupt) {
+		t.Errorf("load: %v, want corrupt", err)
+	}
+	if seen := tier.Seen(); seen > saved.Version+tiers.Version(time.Hour.Microseconds()) {
+		t.Errorf("the highest version seen is %d", seen)
+	}
+	newer := saved
+	newer.Version++
+	if err := tier.Apply(t.Context(), []tiers.Record{newer}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := tier.Load(t.Context(), saved.Key); err != nil || got.Version != newer.Version {
+		t.Errorf("after a newer one: version %d, %v", got.Version, err)
+	}
+}
+
 func TestSaveAnswersWhatIsStored(t *testing.T) {
 	srv := redistest.Start(t)
 	tier := open(t, redis.Options{URL: srv.URL()})

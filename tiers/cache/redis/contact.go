@@ -112,6 +112,9 @@ func (t *Tier) contactError(err error) error {
 		return &setupError{tiers.Hint(fmt.Errorf("redis at %s wants a password: %w", t.place, err), passwordHint)}
 	case "WRONGPASS":
 		return &setupError{tiers.Hint(fmt.Errorf("redis at %s does not accept the user and the password: %w", t.place, err), passwordHint)}
+	case "WRONGTYPE":
+		return &setupError{tiers.Hint(fmt.Errorf("redis at %s holds something else under the key %s: %w", t.place, t.names.mark, err),
+			"remove that key there, or name another prefix")}
 	case "NOPERM":
 		return &setupError{tiers.Hint(fmt.Errorf("redis at %s: %w", t.place, err), permissionHint(t.names))}
 	default:

@@ -74,7 +74,9 @@ func decodeHead(k tiers.Key, b []byte) (r tiers.Record, body []byte, err error) 
 		return tiers.Record{}, nil, fmt.Errorf("%w: the two copies of its version and times differ", tiers.ErrCorrupt)
 	}
 	r.Key = k
-	r.Version = tiers.Version(binary.BigEndian.Uint64(b[atVersion:]))
+	if r.Version = tiers.Version(binary.BigEndian.Uint64(b[atVersion:])); r.Version < 1 || r.Version > maxVersion {
+		return tiers.Record{}, nil, fmt.Errorf("%w: its version is impossible", tiers.ErrCorrupt)
+	}
 	r.Created = tiers.FromMicro(int64At(b[atCreated:]))
 	r.Updated = tiers.FromMicro(int64At(b[atUpdated:]))
 	r.Expires = tiers.FromMicro(int64At(b[atExpires:]))

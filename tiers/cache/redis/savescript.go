@@ -29,7 +29,7 @@ end
 -- refuses.
 local version = stamp
 local mark = call('SET', KEYS[1], version, 'GET')
-mark = mark and unpack_('>I8', mark) or 0
+mark = mark_of(mark)
 if mark >= now then
   version = pack('>I8', mark + 1)
   call('SET', KEYS[1], version)
@@ -82,7 +82,7 @@ local first = now - 1
 if choosy == 1 then mark = call('GET', K[1])
 else mark = call('SET', K[1], pack('>I8', first + n), 'GET') end
 if mark then
-  mark = unpack_('>I8', mark)
+  mark = mark_of(mark)
   if mark > first then
     first = mark
     if choosy == 0 then call('SET', K[1], pack('>I8', first + n)) end

@@ -52,6 +52,14 @@ local t = call('TIME')
 local now = t[1] * 1000000 + t[2]
 local stamp = pack('>I8', now)
 if now > unpack_('>I8', ARGV[1]) then return 'l' .. stamp end
+
+-- Beyond the highest version numbers are no longer exact, and two saves would
+-- get the same. A mark that says so is damaged, like one of another length.
+local highest = 9007199254740990
+local function mark_of(mark)
+  mark = mark and #mark == 8 and unpack_('>I8', mark) or 0
+  return mark <= highest and mark or 0
+end
 `
 
 // luaCommon is what the programs but that for saves share.
@@ -64,7 +72,7 @@ local function head(key)
   if h == '' then return nil end
   if #h ~= 66 or sub(h, 3, 34) ~= sub(h, 35) then return false end
   local magic = sub(h, 1, 2)
-  return (magic == 's1' or magic == 's2') and h
+  return (magic == 's1' or magic == 's2') and unpack_('>I8', h, 3) <= highest and h
 end
 
 -- A batch may name a key more than once. changed has the heads that it writes
@@ -95,8 +103,7 @@ local function last_ms(expires)
 end
 
 local function get_mark(key)
-  local mark = call('GET', key)
-  return mark and unpack_('>I8', mark) or 0
+  return mark_of(call('GET', key))
 end
 
 -- forget removes a key from its index, and an empty space from the set.

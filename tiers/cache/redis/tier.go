@@ -207,7 +207,12 @@ func (t *Tier) fail(op string, k tiers.Key, err error) error {
 	return tiers.Fail(op, t.name, k, err)
 }
 
+// noteVersion remembers the highest version seen, but for one that no server
+// counts with: nothing could be saved above it.
 func (t *Tier) noteVersion(v tiers.Version) {
+	if v > maxVersion {
+		return
+	}
 	for {
 		old := t.high.Load()
 		if uint64(v) <= old || t.high.CompareAndSwap(old, uint64(v)) {
