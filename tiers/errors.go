@@ -49,7 +49,8 @@ type Error struct {
 	Err       error
 }
 
-// Error puts the whole into one line.
+// Error puts the whole into one line, and the beginning only of a key that is
+// longer than MaxKey.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(e.Op)
@@ -57,7 +58,9 @@ func (e *Error) Error() string {
 		b.WriteByte(' ')
 		b.WriteString(e.Category)
 	}
-	if e.Key != "" {
+	if len(e.Key) > MaxKey {
+		fmt.Fprintf(&b, " %q...", e.Key[:64])
+	} else if e.Key != "" {
 		fmt.Fprintf(&b, " %q", e.Key)
 	}
 	if e.Namespace != "" {

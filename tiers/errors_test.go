@@ -36,6 +36,17 @@ func TestErrorText(t *testing.T) {
 	}
 }
 
+func TestKeysBeyondTheLimitAreCutInErrors(t *testing.T) {
+	k := tiers.Key{Category: "config", Name: strings.Repeat("k", 1<<20)}
+	if got := tiers.Fail("save", "file", k, k.Check()).Error(); len(got) > 200 || !strings.Contains(got, `"kkk`) {
+		t.Errorf("the error has %d bytes", len(got))
+	}
+	k.Name = k.Name[:tiers.MaxKey]
+	if got := tiers.Fail("save", "file", k, tiers.ErrFull).Error(); !strings.Contains(got, k.Name) {
+		t.Error("a key that can be stored is whole")
+	}
+}
+
 func TestNotFoundIsNotExist(t *testing.T) {
 	err := fmt.Errorf("outer: %w", tiers.Fail("load", "file", someKey, tiers.ErrNotFound))
 	if !errors.Is(err, tiers.ErrNotFound) || !errors.Is(err, fs.ErrNotExist) {
