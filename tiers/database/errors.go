@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"syscall"
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
@@ -32,12 +34,12 @@ func busy(err error) bool {
 	return false
 }
 
-// plain gives an error of SQLite's the sentinel and the hint that fit. Errors of
-// other kinds stay as they are.
+// plain gives an error of SQLite's or of the system the sentinel and the hint that
+// fit. Errors of other kinds stay as they are.
 func (t *Tier) plain(err error) error {
 	switch codeOf(err) {
 	case 0:
-		return err
+		return ofSystem(err, t.place)
 	case sqlite3.SQLITE_FULL:
 		return tiers.Hint(fmt.Errorf("%w: %w", tiers.ErrFull, err), "make room on the disk that holds "+t.place)
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
@@ -54,6 +56,20 @@ func (t *Tier) plain(err error) error {
 	if busy(err) {
 		return tiers.Hint(fmt.Errorf("%w: another program holds a lock: %w", tiers.ErrUnavailable, err),
 			"end the program that keeps a transaction open on "+t.place)
+	}
+	return err
+}
+
+// ofSystem is about files beside the database, and about its directory.
+func ofSystem(err error, place string) error {
+	switch {
+	case errors.Is(err, syscall.EROFS):
+		return tiers.Hint(fmt.Errorf("%w: %w", tiers.ErrReadOnly, err),
+			"the file system of "+place+" is mounted read-only: mount it for writing, or choose another path")
+	case errors.Is(err, syscall.ENOSPC):
+		return tiers.Hint(fmt.Errorf("%w: %w", tiers.ErrFull, err), "make room on the disk that holds "+place)
+	case errors.Is(err, fs.ErrPermission):
+		return tiers.Hint(err, "check who owns "+place+" and its directory")
 	}
 	return err
 }

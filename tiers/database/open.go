@@ -146,10 +146,14 @@ func open(ctx context.Context, c Config, network func(dir string) (string, error
 		return nil, err
 	}
 	if err := create(t.path); err != nil {
-		return nil, err
+		return nil, t.plain(err)
 	}
 	if err := t.openFile(ctx); err != nil {
-		return nil, errors.Join(t.plain(err), t.abandon())
+		err = t.plain(err)
+		if also := t.abandon(); also != nil { // alone, the first one's hint is found
+			err = errors.Join(err, also)
+		}
+		return nil, err
 	}
 	return t, nil
 }
