@@ -86,6 +86,10 @@ type flight struct {
 
 var errNotStarted = fmt.Errorf("%w: the manager was closed", tiers.ErrClosed)
 
+// errGoexit is for a computation that ends its goroutine, as FailNow of a test
+// does.
+var errGoexit = errors.New("the computation ended its goroutine")
+
 // join waits for the flight, and starts it when there is none.
 func (f *flights) join(ctx context.Context, owner *jobs, id flightID, run func(context.Context) (tiers.Record, error)) (tiers.Record, error) {
 	f.mu.Lock()
@@ -125,13 +129,16 @@ func (f *flights) start(ctx context.Context, owner *jobs, id flightID, one *flig
 		stop := context.AfterFunc(closing, cancel)
 		defer stop()
 		defer cancel()
+		one.err = errGoexit // which stands when run does not come back
+		defer func() {
+			f.mu.Lock()
+			if f.all[id] == one {
+				delete(f.all, id)
+			}
+			f.mu.Unlock()
+			close(one.done)
+		}()
 		one.record, one.err = guarded(inner, run)
-		f.mu.Lock()
-		if f.all[id] == one {
-			delete(f.all, id)
-		}
-		f.mu.Unlock()
-		close(one.done)
 	})
 	if !started {
 		cancel()

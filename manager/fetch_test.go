@@ -3,6 +3,7 @@ package manager_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -83,6 +84,26 @@ func TestFailedFetchGivesAllTheRealError(t *testing.T) {
 		_, err = c.Fetch(t.Context(), "p", func(context.Context) (int, error) { panic("boom") })
 		if err == nil {
 			t.Error("a panic is an error of all who wait")
+		}
+	})
+}
+
+func TestComputationThatDoesNotComeBackHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := manager.For[int](sagetest.Open(t), "session.preferences")
+		for why, compute := range map[string]func(context.Context) (int, error){
+			"it panics":             func(context.Context) (int, error) { panic("no") },
+			"it ends its goroutine": func(context.Context) (int, error) { runtime.Goexit(); return 0, nil },
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			if _, err := c.Fetch(ctx, "k", compute); err == nil || errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s: %v", why, err)
+			}
+			cancel()
+		}
+		if got, err := c.Fetch(t.Context(), "k", func(context.Context) (int, error) { return 7, nil }); got != 7 || err != nil {
+			t.Errorf("the next one got %d, %v", got, err)
 		}
 	})
 }
