@@ -179,7 +179,7 @@ func (d *Dir) checkTimes(name string, want time.Time) error {
 	}
 	id, err := d.stat(name)
 	if err != nil {
-		return err
+		return moved(err)
 	}
 	if id.ModTime.UnixMicro() != want.UnixMicro() {
 		return tiers.Hint(fmt.Errorf("%w: the file system keeps the time %s as %s, and versions are modification times in microseconds",
@@ -191,7 +191,13 @@ func (d *Dir) checkTimes(name string, want time.Time) error {
 }
 
 // Ident answers the file's state, which stays what it is when it gets its name.
-func (st *Staged) Ident() (Ident, error) { return st.dir.stat(st.name) }
+//
+// A file that is staged before its stripe's lock is held may be swept like one
+// that a crash left behind; then the save has to begin again.
+func (st *Staged) Ident() (Ident, error) {
+	id, err := st.dir.stat(st.name)
+	return id, moved(err)
+}
 
 // Discard removes the file unless it has got its name.
 func (st *Staged) Discard() {

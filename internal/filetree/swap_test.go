@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -160,5 +161,31 @@ func TestNothingIsFollowedOutOfTheTree(t *testing.T) {
 	}
 	if entries, err := os.ReadDir(outside); err != nil || len(entries) != 0 {
 		t.Errorf("outside there is %v %v", entries, err)
+	}
+}
+
+// Sweeping takes the stripe's lock, which a save that prepares early does not
+// hold yet.
+func TestASaveWhosePreparedFileWasSweptBeginsAgain(t *testing.T) {
+	for what, step := range map[string]func(d *Dir, st *Staged) error{
+		"when it is looked at":         func(_ *Dir, st *Staged) error { _, err := st.Ident(); return err },
+		"when its times are looked at": func(d *Dir, st *Staged) error { return d.checkTimes(st.name, time.UnixMicro(1_700_000_000_000_001)) },
+		"when it gets a new name":      func(d *Dir, st *Staged) error { return d.Swap(st, "k", nil) },
+		"when it replaces a file":      func(d *Dir, st *Staged) error { return d.Replace(st, "k") },
+	} {
+		t.Run(what, func(t *testing.T) {
+			base := t.TempDir()
+			tree := openTree(t, base, nil)
+			d := dirOf(t, tree)
+			st, err := d.Stage([]byte("saved"), time.UnixMicro(1_700_000_000_000_000))
+			must(t, err)
+			defer st.Discard()
+			must(t, d.Flush(st))
+			must(t, os.Remove(filepath.Join(base, st.name)))
+			tree.exact.Store(false)
+			if err := step(d, st); !errors.Is(err, errMoved) {
+				t.Errorf("%v, want that the save begins again", err)
+			}
+		})
 	}
 }
