@@ -123,7 +123,8 @@ func (s *jobs) owns(j *job) bool {
 		s.log.WarnContext(s.ctx, "no directory for the locks of background work", "job", j.name, "error", err)
 		return false
 	}
-	lock := flock.New(filepath.Join(s.dir, j.name+".lock"), flock.SetPermissions(0o600))
+	// Open for reading and writing, what is a pipe holds nobody up.
+	lock := flock.New(filepath.Join(s.dir, j.name+".lock"), flock.SetPermissions(0o600), flock.SetFlag(os.O_CREATE|os.O_RDWR))
 	if ok, err := lock.TryLock(); !ok || err != nil {
 		return false
 	}
