@@ -75,6 +75,9 @@ func create(path string) error {
 	switch st, err := os.Stat(path); {
 	case err == nil && st.IsDir():
 		return fmt.Errorf("%s is a directory, not a database", path)
+	case err == nil && !st.Mode().IsRegular(): // opening a pipe would wait for ever
+		return tiers.Hint(fmt.Errorf("%w: %s is no regular file, and so no database", tiers.ErrCorrupt, path),
+			"move it out of the way, or choose another path")
 	case err == nil:
 		return nil
 	case !errors.Is(err, fs.ErrNotExist):
