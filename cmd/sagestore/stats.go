@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -32,7 +33,7 @@ answer is reported, the rest is shown, and the command ends with 5.`,
 					return usagef("ask the program that holds it", "the whole store lives in the memory of one process, so no command can reach it")
 				}
 				stats, failed := m.Stats(c.Context())
-				u := usageOf(m, stats)
+				u := usageOf(m, stats, failed)
 				if a.json {
 					return errors.Join(a.printJSON(u), failed)
 				}
@@ -61,15 +62,17 @@ type categoryUsage struct {
 	Bytes    int64  `json:"bytes"`
 }
 
+// tierUsage has no counts for a tier that does not answer.
 type tierUsage struct {
 	Driver  string `json:"driver"`
 	Place   string `json:"place"`
-	Entries int64  `json:"entries"`
-	Bytes   int64  `json:"bytes"`
+	Entries *int64 `json:"entries"`
+	Bytes   *int64 `json:"bytes"`
 }
 
 // usageOf leaves out what only running programs could count.
-func usageOf(m *manager.Manager, stats manager.Stats) usage {
+func usageOf(m *manager.Manager, stats manager.Stats, failed error) usage {
+	uncounted := tiersOf(failed)
 	u := usage{
 		Categories: map[string]categoryUsage{}, Tiers: map[string]tierUsage{},
 		Pending: stats.Pending, OldestPending: stats.OldestPending,
@@ -92,8 +95,11 @@ func usageOf(m *manager.Manager, stats manager.Stats) usage {
 	}
 	for name, info := range m.Tiers() {
 		if info.Scope != tiers.ScopeProcess {
-			s := stats.Tiers[name]
-			u.Tiers[name] = tierUsage{info.Driver, info.Place, s.Entries, s.Bytes}
+			t := tierUsage{Driver: info.Driver, Place: info.Place}
+			if s := stats.Tiers[name]; !uncounted[name] {
+				t.Entries, t.Bytes = &s.Entries, &s.Bytes
+			}
+			u.Tiers[name] = t
 		}
 	}
 	return u
@@ -115,12 +121,38 @@ func (a *app) printUsage(u usage) error {
 	_, _ = fmt.Fprintln(w, "\nTIER\tDRIVER\tENTRIES\tBYTES\tPLACE")
 	for _, name := range slices.Sorted(maps.Keys(u.Tiers)) {
 		t := u.Tiers[name]
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s\n", name, t.Driver, t.Entries, t.Bytes, t.Place)
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", name, t.Driver, counted(t.Entries), counted(t.Bytes), t.Place)
 	}
 	if u.Pending > 0 {
 		_, _ = fmt.Fprintf(w, "\ncache writes that wait in the journal: %d, the oldest since %s\n", u.Pending, instant(u.OldestPending))
 	}
 	return w.Flush()
+}
+
+// tiersOf answers the tiers that the joined errors are about.
+func tiersOf(err error) map[string]bool {
+	names := map[string]bool{}
+	var visit func(err error)
+	visit = func(err error) {
+		switch e := err.(type) { //nolint:errorlint // the tree is walked
+		case interface{ Unwrap() []error }:
+			for _, one := range e.Unwrap() {
+				visit(one)
+			}
+		case *tiers.Error:
+			names[e.Tier] = true
+		}
+	}
+	visit(err)
+	return names
+}
+
+// counted is a count as it is printed; one that is not known is a question mark.
+func counted(n *int64) string {
+	if n == nil {
+		return "?"
+	}
+	return strconv.FormatInt(*n, 10)
 }
 
 func lifeText(p config.Policy) string {
