@@ -32,6 +32,7 @@ type slot struct {
 	sem  chan struct{}
 	turn *os.File // opened at first use, by the holder of sem
 	lock *os.File
+	room bool // the lock's file is known to have room for a version
 }
 
 func newStripes(root *os.Root) *stripes {
@@ -79,6 +80,9 @@ func (s *stripes) try(i int) (release func(), ok bool, err error) {
 		if ok, err = tryLock(sl.turn); ok {
 			ok, err = tryLock(sl.lock)
 			err = errors.Join(err, unlock(sl.turn))
+			if ok {
+				sl.reserve()
+			}
 		}
 	}
 	if !ok || err != nil {
@@ -123,7 +127,25 @@ func (s *stripes) take(ctx context.Context, sl *slot, i int) error {
 	if err := await(ctx, sl.turn); err != nil {
 		return err
 	}
-	return errors.Join(await(ctx, sl.lock), unlock(sl.turn))
+	err := errors.Join(await(ctx, sl.lock), unlock(sl.turn))
+	if err == nil {
+		sl.reserve()
+	}
+	return err
+}
+
+// reserve makes room in the lock's file for what a removal will write, so that
+// removing works on a disk that is full by then. The caller has the lock.
+func (sl *slot) reserve() {
+	if sl.room {
+		return
+	}
+	var b [8]byte
+	n, err := sl.lock.ReadAt(b[:], 0)
+	if errors.Is(err, io.EOF) {
+		_, err = sl.lock.WriteAt(b[n:], int64(n))
+	}
+	sl.room = err == nil // else the removal will say it
 }
 
 // open opens the files of a lock. The caller has its channel.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -80,6 +81,33 @@ func TestWaitingForALockEndsWithTheContext(t *testing.T) {
 	free, err := other.acquire(t.Context(), 1)
 	must(t, err)
 	free()
+}
+
+func TestALockHasRoomForARemovalBeforeTheDiskIsFull(t *testing.T) {
+	for why, take := range map[string]func(s *stripes) (release func(), err error){
+		"waited for": func(s *stripes) (func(), error) { return s.acquire(t.Context(), 7) },
+		"free": func(s *stripes) (func(), error) {
+			release, _, err := s.try(7)
+			return release, err
+		},
+	} {
+		dir := t.TempDir()
+		s := newLocks(t, dir)
+		release, err := take(s)
+		must(t, err)
+		must(t, s.setRemoved(7, 5))
+		release()
+		must(t, os.Truncate(filepath.Join(dir, lockDir, "07"), 3))
+		again := newLocks(t, dir)
+		release, err = take(again)
+		must(t, err)
+		fi, err := os.Stat(filepath.Join(dir, lockDir, "07"))
+		must(t, err)
+		if fi.Size() != 8 {
+			t.Errorf("%s: the file of a lock has %d bytes before anything is removed", why, fi.Size())
+		}
+		release()
+	}
 }
 
 func TestARemovalIsSeenByASaverThatPreparedBefore(t *testing.T) {
