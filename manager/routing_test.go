@@ -185,21 +185,22 @@ func TestConditionsOnEveryRouting(t *testing.T) {
 // A cut value is worse than none.
 func TestLargeValueIsWholeOrRefusedOnEveryRouting(t *testing.T) {
 	t.Parallel()
-	large := strings.Repeat("0123456789abcde\n", 10<<20/16)
+	large := strings.Repeat("0123456789abcdef", 10<<20/16)
 	onEveryRouting(t, func(t *testing.T, m routed) {
 		t.Helper()
-		ctx, c := t.Context(), manager.For[string](m, "app.values")
-		must(t, c.Save(ctx, "k", "small"))
-		want := "small"
-		switch err := c.Save(ctx, "k", large); {
-		case err == nil:
-			want = large
-		case errors.Is(err, tiers.ErrTooLarge) && strings.ContainsAny(asError(t, err).Err.Error(), "0123456789"):
-			t.Logf("refused: %v", err)
-		default:
-			t.Errorf("save: %v", err)
+		ctx, want := t.Context(), "small"
+		save := func(v string) error { // as bytes, since the race detector makes text slow
+			return m.Save(ctx, "app.values", "k", manager.Encoded{Codec: "raw", Value: []byte(v)})
 		}
-		if got := value[string](t)(c.Load(ctx, "k")); got != want {
+		must(t, save(want))
+		if err := save(large); err == nil {
+			want = large
+		} else {
+			wantError(t, err, tiers.ErrTooLarge, "save")
+		}
+		var got []byte
+		must(t, m.Load(ctx, "app.values", "k", &got))
+		if string(got) != want {
 			t.Errorf("loaded %d bytes, want %d", len(got), len(want))
 		}
 	})
