@@ -66,8 +66,12 @@ func TestASaveAgainMeetsWhatOthersDidToTheRow(t *testing.T) {
 	} {
 		for _, conditional := range []bool{false, true} {
 			t.Run(fmt.Sprint(c.why, ", conditional ", conditional), func(t *testing.T) {
+				t.Parallel()
 				path := filepath.Join(t.TempDir(), "sage.db")
 				clock := tiertest.NewClock(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
+				if err := makeNew(path); err != nil {
+					t.Fatal(err)
+				}
 				tier := mustOpen(t, Config{Path: path, Clock: clock})
 				other := mustOpen(t, Config{Path: path, Clock: clock})
 				r := plainJSON("u1", `1`)

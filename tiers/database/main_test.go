@@ -2,8 +2,11 @@ package database
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -28,8 +31,57 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
+// openIn opens the database of a directory. Power cuts have tests of their own, so
+// that nothing here waits for the disk.
 func openIn(ctx context.Context, dir string, clock tiers.Clock) (tiers.Tier, error) {
-	return Open(ctx, Config{Path: filepath.Join(dir, "sage.db"), Clock: clock})
+	path := filepath.Join(dir, "sage.db")
+	if err := makeNew(path); err != nil {
+		return nil, err
+	}
+	return Open(ctx, Config{Path: path, Synchronous: Normal, Clock: clock})
+}
+
+// newDatabase is the file that Open leaves of a new database: most tests need not
+// make it themselves.
+var newDatabase = sync.OnceValues(func() (_ []byte, err error) {
+	dir, err := os.MkdirTemp("", "sagestore-new-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	path := filepath.Join(dir, "sage.db")
+	tier, err := Open(context.Background(), Config{Path: path})
+	if err != nil {
+		return nil, err
+	}
+	if err := tier.Close(context.Background()); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
+})
+
+// makeNew makes a new database unless there is one.
+func makeNew(path string) error {
+	if _, err := os.Stat(path); err == nil {
+		return nil
+	}
+	db, err := newDatabase()
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "new-")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(db)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	// Of several who open it at once one is the first.
+	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return os.Remove(f.Name())
 }
 
 func openMemory(ctx context.Context, _ string, clock tiers.Clock) (tiers.Tier, error) {

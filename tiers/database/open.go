@@ -107,14 +107,20 @@ type Tier struct {
 // schema is migrated in one transaction, for which no other process may have the
 // file open.
 func Open(ctx context.Context, c Config) (*Tier, error) {
-	t, err := open(ctx, c, networkKind)
+	t, err := open(ctx, c, surroundings{network: networkKind, patience: patience})
 	if err != nil {
 		return nil, tiers.Fail("open", tierName, tiers.Key{}, err)
 	}
 	return t, nil
 }
 
-func open(ctx context.Context, c Config, network func(dir string) (string, error)) (_ *Tier, err error) {
+// surroundings are what a test may want to be different.
+type surroundings struct {
+	network  func(dir string) (kind string, err error)
+	patience time.Duration
+}
+
+func open(ctx context.Context, c Config, around surroundings) (_ *Tier, err error) {
 	if err := over(ctx); err != nil {
 		return nil, err
 	}
@@ -142,13 +148,13 @@ func open(ctx context.Context, c Config, network func(dir string) (string, error
 		t.place = "memory"
 		return t, t.openMemory(ctx)
 	}
-	if err := checkPlace(t.path, network); err != nil {
+	if err := checkPlace(t.path, around.network); err != nil {
 		return nil, err
 	}
 	if err := create(t.path); err != nil {
 		return nil, t.plain(err)
 	}
-	if err := t.openFile(ctx); err != nil {
+	if err := t.openFile(ctx, around.patience); err != nil {
 		err = t.plain(err)
 		if also := t.abandon(); also != nil { // alone, the first one's hint is found
 			err = errors.Join(err, also)
@@ -174,11 +180,11 @@ func (t *Tier) openMemory(ctx context.Context) error {
 	return nil
 }
 
-func (t *Tier) openFile(ctx context.Context) (err error) {
+func (t *Tier) openFile(ctx context.Context, patience time.Duration) (err error) {
 	if t.presence, err = openPresence(t.path); err != nil {
 		return err
 	}
-	if err := t.settleSchema(ctx); err != nil {
+	if err := t.settleSchema(ctx, patience); err != nil {
 		return err
 	}
 	if t.own == nil {
@@ -202,7 +208,7 @@ func (t *Tier) openFile(ctx context.Context) (err error) {
 // exclusive one where that is needed. Of several processes that open a new file
 // at once, one migrates; the others wait at a lock of its own for that, so that
 // none stands in its way with a shared lock, and find it done.
-func (t *Tier) settleSchema(ctx context.Context) (err error) {
+func (t *Tier) settleSchema(ctx context.Context, patience time.Duration) (err error) {
 	if current, _, err := t.share(ctx); current || err != nil {
 		return err
 	}

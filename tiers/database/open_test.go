@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/sagestore/sagestore/tiers"
 )
@@ -99,10 +100,10 @@ func TestANetworkFileSystemIsRefusedBeforeAnythingIsTouched(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "not", "there", "sage.db")
 	asked := ""
-	_, err := open(t.Context(), Config{Path: path}, func(dir string) (string, error) {
+	_, err := open(t.Context(), Config{Path: path}, surroundings{network: func(dir string) (string, error) {
 		asked = dir
 		return "NFS", nil
-	})
+	}})
 	if !errors.Is(err, tiers.ErrUnsupported) || !strings.Contains(err.Error(), "NFS") || !strings.Contains(err.Error(), path) {
 		t.Fatalf("got %v, want an error that names NFS and the path", err)
 	}
@@ -297,7 +298,7 @@ func TestAMigrationIsRefusedWhileOthersHaveTheFileOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := sumOf(path)
-	_, err = open(t.Context(), Config{Path: path}, networkKind)
+	_, err = open(t.Context(), Config{Path: path}, surroundings{network: networkKind, patience: 100 * time.Millisecond})
 	if !errors.Is(err, tiers.ErrUnavailable) || !strings.Contains(err.Error(), fmt.Sprint(os.Getpid())) {
 		t.Fatalf("got %v, want an error that names process %d", err, os.Getpid())
 	}

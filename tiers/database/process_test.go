@@ -81,7 +81,11 @@ func TestTwoProcessesLoseNoUpdateAndSeeNoLock(t *testing.T) {
 func TestSixteenCallersLoseNoUpdate(t *testing.T) {
 	t.Parallel()
 	tier := mustOpen(t, Config{Path: t.TempDir() + "/sage.db"})
-	const callers, each = 16, 63
+	const callers = 16
+	each := 15 // the more of them, the more tries each takes
+	if os.Getenv("CI") == "true" {
+		each = 63
+	}
 	var wg sync.WaitGroup
 	for range callers {
 		wg.Go(func() {
