@@ -80,18 +80,18 @@ func chainOf(steps []step) chain {
 	return c
 }
 
-// brokenChain is ErrSchema without its text, which is about records.
-type brokenChain string
+// chainError is ErrSchema without its text, which is about records.
+type chainError string
 
-func (b brokenChain) Error() string { return string(b) }
+func (e chainError) Error() string { return string(e) }
 
-func (b brokenChain) Unwrap() error { return tiers.ErrSchema }
+func (e chainError) Unwrap() error { return tiers.ErrSchema }
 
 // check answers what is wrong with a chain that has to end in a T.
 func (c chain) check(t reflect.Type) error {
 	var errs []error
 	bad := func(format string, args ...any) {
-		errs = append(errs, brokenChain("upgrades: "+fmt.Sprintf(format, args...)))
+		errs = append(errs, chainError("upgrades: "+fmt.Sprintf(format, args...)))
 	}
 	for i, s := range c {
 		if s.from == 0 {

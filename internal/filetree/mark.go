@@ -104,7 +104,7 @@ func (m *mark) update(ctx context.Context, change func(issued tiers.Version) tie
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for range 2 {
-		fault := false
+		var fault bool
 		if fault, err = m.updateOnce(ctx, change); !fault {
 			break
 		}
