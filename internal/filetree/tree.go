@@ -21,10 +21,10 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 
+	"github.com/sagestore/sagestore/internal/home"
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -133,12 +133,9 @@ func expand(dir string) (string, error) {
 	if dir == "" {
 		return "", tiers.Hint(fmt.Errorf("%w: no directory is named", tiers.ErrUnsupported), "set its path")
 	}
-	if rest, ok := strings.CutPrefix(dir, "~"); ok && (rest == "" || os.IsPathSeparator(rest[0])) {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return "", tiers.Hint(err, "set HOME, or write the path in full")
-		}
-		dir = filepath.Join(home, rest)
+	dir, err := home.Expand(dir)
+	if err != nil {
+		return "", err
 	}
 	return filepath.Abs(dir)
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/sagestore/sagestore/internal/home"
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -26,12 +27,9 @@ func expand(path string) (string, error) {
 	if path == Memory {
 		return path, nil
 	}
-	if rest, ok := strings.CutPrefix(path, "~"); ok && (rest == "" || os.IsPathSeparator(rest[0])) {
-		home, err := os.UserHomeDir()
-		if err != nil || home == "" {
-			return "", errors.New("the path begins with ~ and there is no home directory: set HOME, or give a path, such as with --data-dir")
-		}
-		path = filepath.Join(home, rest)
+	path, err := home.Expand(path)
+	if err != nil {
+		return "", err
 	}
 	if strings.ContainsRune(path, 0) {
 		return "", fmt.Errorf("the path %q holds a NUL byte", path)

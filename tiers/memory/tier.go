@@ -6,11 +6,10 @@ import (
 	"hash/maphash"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"reflect"
-	"strings"
 	"sync/atomic"
 
+	"github.com/sagestore/sagestore/internal/home"
 	"github.com/sagestore/sagestore/tiers"
 	"github.com/sagestore/sagestore/tiers/memory/internal/spill"
 )
@@ -132,12 +131,9 @@ func (o Options) complete() (Options, error) {
 	if o.SpillDir == "" {
 		o.SpillDir = os.TempDir()
 	}
-	if rest, ok := strings.CutPrefix(o.SpillDir, "~"); ok && (rest == "" || os.IsPathSeparator(rest[0])) {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return o, fmt.Errorf("memory spill directory: %w: set HOME, or write the path in full", err)
-		}
-		o.SpillDir = filepath.Join(home, rest)
+	var err error
+	if o.SpillDir, err = home.Expand(o.SpillDir); err != nil {
+		return o, fmt.Errorf("memory spill directory: %w", err)
 	}
 	switch o.Overflow {
 	case "":
