@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/sagestore/sagestore/tiers"
 	"github.com/sagestore/sagestore/tiers/database"
 )
 
@@ -32,7 +33,9 @@ func databaseComparisons() []comparison {
 		}
 	}
 	save := func(s *rawSQLite) op {
-		return func(ctx context.Context, caller, i int) error { return s.save(ctx, name(caller, i, filled), value(caller, i)) }
+		return func(ctx context.Context, caller, i int) error {
+			return s.save(ctx, name(caller, i, filled), value(caller, i))
+		}
 	}
 	mySave := func(t *database.Tier) op { return saves(t, filled) }
 	load := func(s *rawSQLite) op {
@@ -45,6 +48,22 @@ func databaseComparisons() []comparison {
 		{work: "database save, 1 caller", against: "prepared upsert, FULL", callers: 1, must: 1.1, aim: 1, setup: open(mySave, save)},
 		{work: "database save, 64 callers", against: "autocommit, 64 callers", callers: 64, kind: faster, must: 8, aim: 12, setup: open(mySave, save)},
 		{work: "database save, 256 callers", against: "autocommit, 64 callers", callers: 256, rawCallers: 64, kind: faster, must: 12, aim: 18, setup: open(mySave, save)},
+		{
+			work: "database save of 10,000 over stored ones, per key", against: "one transaction of upserts", callers: 1,
+			oursUnits: filled / 2, rawUnits: filled / 2, must: 3, aim: 2,
+			setup: open(func(t *database.Tier) op {
+				return func(ctx context.Context, caller, i int) error {
+					rs := make([]tiers.Record, filled/2)
+					for j := range rs {
+						rs[j] = record(caller, i+j, filled)
+					}
+					_, err := t.SaveMany(ctx, rs, nil)
+					return err
+				}
+			}, func(s *rawSQLite) op {
+				return func(ctx context.Context, _, _ int) error { return s.fill(ctx, filled/2) }
+			}),
+		},
 		{
 			work: "database load, 1 caller", against: "prepared SELECT", callers: 1, must: 1.15, aim: 1,
 			setup: open(func(t *database.Tier) op { return loads(t, filled) }, load),

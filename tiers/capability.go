@@ -106,7 +106,7 @@ type Finding struct {
 	OK      bool   `json:"ok"`
 	Subject string `json:"subject"` // "disk room", "server version", ...
 	Message string `json:"message"`
-	Hint    string `json:"hint,omitempty"` // what to do; with OK it is advice
+	Hint    string `json:"hint,omitempty"` // what to do; empty when OK
 }
 
 // Diagnoser checks what only the tier can: its paths and their modes, room on

@@ -302,6 +302,9 @@ func (t *Tier) abandon() error {
 	return errors.Join(append(errs, t.presence.close())...)
 }
 
+// connectWriter leaves temp_store alone: a large batch keeps what it replaces in
+// a journal of its own until the next statement, and SQLite shortens one in
+// memory in time proportional to its length.
 func (t *Tier) connectWriter(ctx context.Context) (*conn, error) {
 	return t.dial(ctx, dsn(t.path, false,
 		pragma{"journal_mode", "wal"},
@@ -310,7 +313,6 @@ func (t *Tier) connectWriter(ctx context.Context) (*conn, error) {
 		pragma{"journal_size_limit", strconv.Itoa(logLimit)},
 		pragma{"cache_size", strconv.Itoa(-writerCache)},
 		pragma{"trusted_schema", "0"},
-		pragma{"temp_store", "memory"},
 	))
 }
 

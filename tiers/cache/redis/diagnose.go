@@ -99,8 +99,8 @@ func persistenceFinding(info serverInfo) tiers.Finding {
 		return tiers.Finding{OK: true, Subject: subject, Message: "snapshots; a crash loses what came after the last one"}
 	}
 	return tiers.Finding{
-		OK: true, Subject: subject, Message: "no append-only file, and no snapshot so far: a restart of redis may lose all records",
-		Hint: "set appendonly yes where records have to survive",
+		OK: true, Subject: subject,
+		Message: "no append-only file, and no snapshot so far, so a restart of redis loses all records; set appendonly yes where they have to survive",
 	}
 }
 
