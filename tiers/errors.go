@@ -44,7 +44,7 @@ type Error struct {
 	Namespace string
 	Category  string
 	Key       string
-	Tx        string // id of the transaction, for Manager.Outcome
+	Tx        string // id of the transaction, where there was one
 	Hint      string
 	Err       error
 }
