@@ -49,6 +49,11 @@ type Row struct {
 	Tier   string // "cache" or "file"
 	Owner  string // who applies it
 	Over   Cond   // the version that it may replace; zero: any lower one
+
+	// Reserved: the tier has issued the version, see [Reserver], so it is not
+	// raised to the time or to what the journal has issued, but only above that
+	// of a row which it replaces. It is not stored.
+	Reserved bool
 }
 
 // Journal holds rows until they are applied.
