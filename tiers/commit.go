@@ -27,7 +27,6 @@ type Commit struct {
 	RowLimits map[string]int64 // most bytes that may wait for a tier, as in Append
 	OnlyOnce  string           // name of a fact that must not be there (ErrExists) and is set
 	OnceValue []byte           // its value
-	ReadsOnly bool             // nothing is changed, so there is nothing to remember either
 }
 
 // Read is a key and the version that was live there, 0 for absent.
@@ -89,8 +88,8 @@ type Publisher interface {
 	// there is room then; it looks at nothing else of c. A read that is no longer
 	// as it was is ErrConflict with its key. Until publish or abort, exactly one
 	// of which must be called, and once, nobody else changes what was read or
-	// reads what is changed: so the caller may not use the tier in between. publish can't fail; it answers
-	// the records as [Committed].Saves.
+	// reads what is changed: so the caller may not use the tier
+	// in between. publish can't fail; it answers the records as [Committed].Saves.
 	Prepare(ctx context.Context, c Commit) (publish func() []Record, abort func(), err error)
 }
 
