@@ -57,9 +57,8 @@ type RowRange struct {
 
 // Committed is what a commit made.
 type Committed struct {
-	Sequence uint64
-	Saves    []Record // aligned with those of the commit: versions and times; of deletes only the key
-	Rows     []Row    // aligned with those of the commit
+	Saves []Record // aligned with those of the commit: versions and times; of deletes only the key
+	Rows  []Row    // aligned with those of the commit
 }
 
 // Committer decides transactions. It is a capability of a store that offers
@@ -68,9 +67,10 @@ type Committer interface {
 	// Commit checks and carries out c, durably, in one step. A read or a range
 	// that is no longer as it was is ErrConflict with the key that changed. A
 	// read of another tier holds if the row that waits for the key has that
-	// version, or, when none waits, if no commit after Since has written another
-	// version to the key; a range, if no row in it waits and no commit after
-	// Since has written into it. Rows are stored as Append stores them.
+	// version, where a deleted or expired row counts as absent, or, when none
+	// waits, if no commit after Since has written another version to the key. A
+	// range of another tier holds if no row in it has changed since, and no commit
+	// since has written into it. Rows are stored as Append stores them.
 	//
 	// ErrCommitUnknown means that Outcome has the answer.
 	Commit(ctx context.Context, c Commit) (Committed, error)
@@ -78,7 +78,7 @@ type Committer interface {
 	// least a day after the transaction, and no transaction that this handle
 	// began is still on its way when it answers.
 	Outcome(ctx context.Context, id string) (committed bool, err error)
-	// Sequence counts the commits that have changed something.
+	// Sequence is the highest Seq that any row of the journal ever had.
 	Sequence(ctx context.Context) (uint64, error)
 }
 
