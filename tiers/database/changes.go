@@ -7,6 +7,8 @@ import (
 	"github.com/sagestore/sagestore/tiers"
 )
 
+const changesNow = `SELECT (` + journalSeq + `), (SELECT value FROM counters WHERE name = 'sessions')`
+
 // watch is a connection of its own, whose PRAGMA data_version changes whenever
 // any other connection commits.
 type watch struct {
@@ -85,18 +87,11 @@ func (w *watch) look(ctx context.Context) error {
 }
 
 func counters(ctx context.Context, c *conn) (tiers.Changes, error) {
-	row, err := c.first(ctx, `SELECT
-		(SELECT value FROM counters WHERE name = 'journal'),
-		(SELECT value FROM counters WHERE name = 'sessions')`)
+	row, err := c.first(ctx, changesNow)
 	if err != nil || len(row) < 2 {
 		return tiers.Changes{}, err
 	}
 	journal, _ := row[0].(int64)
 	sessions, _ := row[1].(int64)
 	return tiers.Changes{Journal: uint64(journal), Sessions: uint64(sessions)}, nil //nolint:gosec // never negative
-}
-
-// count raises one of the counters and answers it.
-func (x *tx) count(name string) (int64, error) {
-	return x.number("UPDATE counters SET value = value + 1 WHERE name = ? RETURNING value", name)
 }

@@ -35,8 +35,16 @@ func busy(err error) bool {
 }
 
 // plain gives an error of SQLite's or of the system the sentinel and the hint that
-// fit. Errors of other kinds stay as they are.
+// fit. Errors of other kinds stay as they are, and so do those that have one: the
+// outcome of a commit is unknown, not unavailable, though the disk is the reason.
 func (t *Tier) plain(err error) error {
+	for _, known := range []error{
+		tiers.ErrCommitUnknown, tiers.ErrUnavailable, tiers.ErrFull, tiers.ErrCorrupt, tiers.ErrReadOnly, tiers.ErrTooLarge,
+	} {
+		if errors.Is(err, known) {
+			return err
+		}
+	}
 	switch codeOf(err) {
 	case 0:
 		return ofSystem(err, t.place)

@@ -20,9 +20,7 @@ const (
 		RETURNING over, queued, bytes, version, created, deleted, expires`
 	insertRow = `INSERT INTO journal (` + journalColumns + `, queued, bytes)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	doneRow   = `DELETE FROM journal WHERE seq = ? AND tier = ? RETURNING bytes`
-	tierSums  = `SELECT version, entries, bytes FROM journal_tiers WHERE tier = ?`
-	saveSums  = `INSERT OR REPLACE INTO journal_tiers (tier, version, entries, bytes) VALUES (?, ?, ?, ?)`
+	doneRow   = `DELETE FROM journal WHERE seq = ? AND tier = ? RETURNING bytes, namespace, category, key, version, deleted, expires`
 	backlogOf = `SELECT coalesce((SELECT entries FROM journal_tiers WHERE tier = ?1), 0),
 		coalesce((SELECT bytes FROM journal_tiers WHERE tier = ?1), 0),
 		coalesce((SELECT min(queued) FROM journal WHERE tier = ?1), 0)`
@@ -37,11 +35,7 @@ func (t *Tier) Append(ctx context.Context, rs []tiers.Row, conds []tiers.Cond, l
 	in := make([]tiers.Row, len(rs))
 	bytes := 0
 	err := each(len(rs), func(i int) error {
-		in[i] = rs[i]
-		in[i].Value = append([]byte{}, rs[i].Value...)
-		if in[i].Deleted {
-			in[i].Value = []byte{}
-		}
+		in[i] = copyRow(&rs[i])
 		bytes += rowBytes(&in[i])
 		return t.fail("journal", rs[i].Key, t.checkRow(&in[i]))
 	})
@@ -62,6 +56,16 @@ func (t *Tier) Append(ctx context.Context, rs []tiers.Row, conds []tiers.Cond, l
 	return out, nil
 }
 
+// copyRow copies what a caller may change.
+func copyRow(r *tiers.Row) tiers.Row {
+	in := *r
+	in.Value = []byte{}
+	if !r.Deleted {
+		in.Value = append(in.Value, r.Value...)
+	}
+	return in
+}
+
 func (t *Tier) checkRow(r *tiers.Row) error {
 	if err := r.Check(); err != nil {
 		return err
@@ -69,7 +73,7 @@ func (t *Tier) checkRow(r *tiers.Row) error {
 	if r.Tier == "" {
 		return fmt.Errorf("%w: a journal row names no tier", tiers.ErrKey)
 	}
-	if r.Version > maxVersion {
+	if r.Version > maxVersion || r.Reserved && r.Version == 0 {
 		return fmt.Errorf("%w: it comes with the impossible version %d", tiers.ErrCorrupt, r.Version)
 	}
 	if int64(len(r.Value)) > t.maxValue {
@@ -80,29 +84,6 @@ func (t *Tier) checkRow(r *tiers.Row) error {
 
 func rowBytes(r *tiers.Row) int { return len(r.Name) + len(r.Value) }
 
-// sums is what is known about the journal of one tier.
-type sums struct {
-	version        tiers.Version
-	entries, bytes int64
-}
-
-func (x *tx) sums(tier string) (s sums, err error) {
-	row, err := x.first(tierSums, tier)
-	if err != nil || row == nil {
-		return s, err
-	}
-	version, _ := row[0].(int64)
-	s.version = tiers.Version(version) //nolint:gosec // written from a version
-	s.entries, _ = row[1].(int64)
-	s.bytes, _ = row[2].(int64)
-	return s, nil
-}
-
-func (x *tx) saveSums(tier string, s sums) error {
-	_, err := x.exec(saveSums, tier, micro(s.version), s.entries, s.bytes)
-	return err
-}
-
 // appendRows stores the rows, or answers why some can't be stored.
 func (x *tx) appendRows(in []tiers.Row, conds []tiers.Cond, limit int64, t *Tier) ([]tiers.Row, error) {
 	out := make([]tiers.Row, len(in))
@@ -110,9 +91,13 @@ func (x *tx) appendRows(in []tiers.Row, conds []tiers.Cond, limit int64, t *Tier
 		out[i], err = x.appendRow(in[i], condAt(conds, i), limit)
 		return t.itemError("journal", in[i].Key, err)
 	})
-	return out, err
+	if err != nil {
+		return nil, err
+	}
+	return out, x.saveSums()
 }
 
+// appendRow leaves the sums to be saved.
 func (x *tx) appendRow(r tiers.Row, c tiers.Cond, limit int64) (tiers.Row, error) {
 	now := x.clock.Now()
 	s, err := x.sums(r.Tier)
@@ -124,9 +109,10 @@ func (x *tx) appendRow(r tiers.Row, c tiers.Cond, limit int64) (tiers.Row, error
 	if err != nil {
 		return r, err
 	}
+	s.dirty = true
 	r.Updated = tiers.Micro(now)
 	queued, created := now.UnixMicro(), tiers.ToMicro(r.Created)
-	var live tiers.Version
+	var live, replaced tiers.Version
 	if old != nil {
 		var n [7]int64
 		for i := range n {
@@ -139,8 +125,9 @@ func (x *tx) appendRow(r tiers.Row, c tiers.Cond, limit int64) (tiers.Row, error
 		queued = n[1]
 		s.entries--
 		s.bytes -= n[2]
+		replaced = tiers.Version(n[3]) //nolint:gosec // written from a version
 		if n[5] == 0 && (n[6] == 0 || n[6] > now.UnixMicro()) {
-			live = tiers.Version(n[3]) //nolint:gosec // written from a version
+			live = replaced
 			created = n[4]
 		}
 	}
@@ -151,30 +138,30 @@ func (x *tx) appendRow(r tiers.Row, c tiers.Cond, limit int64) (tiers.Row, error
 		created = now.UnixMicro()
 	}
 	r.Created = tiers.FromMicro(created)
-	s.version = max(s.version+1, r.Version, tiers.Version(max(now.UnixMicro(), 1)))
-	r.Version = s.version
+	if r.Reserved {
+		r.Version = max(r.Version, replaced+1)
+		r.Reserved = false
+		s.version = max(s.version, r.Version)
+	} else {
+		s.version = max(s.version+1, r.Version, tiers.Version(max(now.UnixMicro(), 1)))
+		r.Version = s.version
+	}
 	s.entries++
 	s.bytes += int64(rowBytes(&r))
 	if limit > 0 && s.bytes > limit && !r.Deleted {
 		return r, tiers.Hint(fmt.Errorf("%w: more than %d bytes wait for the %s tier", tiers.ErrFull, limit, r.Tier),
 			"bring the "+r.Tier+" tier back, or raise the limit of its journal")
 	}
-	seq, err := x.count("journal")
-	if err != nil {
-		return r, err
-	}
-	r.Seq = uint64(seq) //nolint:gosec // counted from 1
+	x.books.seq++
+	r.Seq = uint64(x.books.seq) //nolint:gosec // counted from 1
 	var over driver.Value
 	if v, set := r.Over.Version(); set {
 		over = micro(v)
 	}
-	_, err = x.exec(insertRow, seq, r.Tier, r.Namespace, r.Category, r.Name, r.Owner, over, number(r.Deleted),
+	_, err = x.exec(insertRow, x.books.seq, r.Tier, r.Namespace, r.Category, r.Name, r.Owner, over, number(r.Deleted),
 		r.Codec, int64(r.Schema), int64(r.Flags), micro(r.Version), created, tiers.ToMicro(r.Updated),
 		tiers.ToMicro(r.Expires), r.Value, queued, int64(rowBytes(&r)))
-	if err != nil {
-		return r, err
-	}
-	return r, x.saveSums(r.Tier, s)
+	return r, err
 }
 
 func number(b bool) int64 {
@@ -296,36 +283,48 @@ func (t *Tier) Done(ctx context.Context, rs []tiers.Row) error {
 	return nil
 }
 
+// done removes rows and notes in recent what they wrote.
 func (x *tx) done(rs []tiers.Row) error {
-	gone := map[string]sums{}
+	b, err := x.openBooks()
+	if err != nil {
+		return err
+	}
+	gone := 0
 	for _, r := range rs {
-		row, err := x.first(doneRow, int64(min(r.Seq, 1<<62)), r.Tier)
+		seq := int64(min(r.Seq, 1<<62))
+		row, err := x.first(doneRow, seq, r.Tier)
 		if err != nil {
 			return err
 		}
 		if row == nil {
 			continue // a newer one took its place, or somebody else was first
 		}
+		gone++
 		bytes, _ := row[0].(int64)
-		g := gone[r.Tier]
-		gone[r.Tier] = sums{entries: g.entries + 1, bytes: g.bytes + bytes}
-	}
-	for tier, g := range gone {
-		s, err := x.sums(tier)
+		args := append([]driver.Value{seq, r.Tier}, row[1:]...)
+		s, err := x.sums(r.Tier)
 		if err != nil {
 			return err
 		}
-		s.entries -= g.entries
-		s.bytes -= g.bytes
-		if err := x.saveSums(tier, s); err != nil {
+		s.entries--
+		s.bytes -= bytes
+		s.dirty = true
+		if _, err := x.exec(noteRecent, args...); err != nil {
 			return err
 		}
+		b.last = max(b.last, seq)
 	}
-	if len(gone) == 0 {
+	if gone == 0 {
 		return nil
 	}
-	_, err := x.count("journal")
-	return err
+	if err := x.saveSums(); err != nil {
+		return err
+	}
+	b.seq++
+	if _, err := x.exec(setCounter, b.seq, "journal"); err != nil {
+		return err
+	}
+	return x.pruneRecent(gone)
 }
 
 // Backlog implements tiers.Journal.

@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/pressly/goose/v3"
 	sqlite3 "modernc.org/sqlite/lib"
@@ -21,7 +23,7 @@ const applicationID = 0x73616765
 
 // schemaNow is the schema that this code writes: the number of the last file in
 // migrations. It is kept in PRAGMA user_version.
-const schemaNow = 2
+const schemaNow = 3
 
 //go:embed migrations/*.sql
 var migrations embed.FS
@@ -56,11 +58,40 @@ func schemaOf(ctx context.Context, c *conn, path string) (int64, error) {
 	case app != applicationID:
 		return 0, tiers.Hint(fmt.Errorf("%w: %s is the database of another application", tiers.ErrUnsupported, path),
 			"choose another path; the file was not changed")
-	case schema > schemaNow:
+	case schema > schemaNow || schema < 0:
 		return 0, tiers.Hint(fmt.Errorf("%w: %s has schema %d, this version knows up to %d", tiers.ErrSchema, path, schema, schemaNow),
 			"use the newer version of sagestore that wrote it; the file was not changed")
 	}
-	return schema, nil
+	return schema, whole(ctx, c, path, schema)
+}
+
+// tablesOf are the tables that each schema has beyond those of the one before.
+func tablesOf(schema int64) []string {
+	all := [][]string{
+		{"records", "counters", "migrations"},
+		{"facts", "journal", "journal_tiers", "sessions"},
+		{"commits", "recent"},
+	}
+	return slices.Concat(all[:schema]...)
+}
+
+// whole tells which tables are missing of a file that is ours.
+func whole(ctx context.Context, c *conn, path string, schema int64) error {
+	there := map[string]bool{}
+	err := c.query(ctx, "SELECT name FROM sqlite_schema WHERE type = 'table'", nil, func(row []driver.Value) (bool, error) {
+		name, _ := row[0].(string)
+		there[name] = true
+		return true, nil
+	})
+	if err != nil {
+		return notOurs(path, err)
+	}
+	missing := slices.DeleteFunc(tablesOf(schema), func(name string) bool { return there[name] })
+	if len(missing) == 0 {
+		return nil
+	}
+	return tiers.Hint(fmt.Errorf("%w: %s has no table %s, which schema %d has", tiers.ErrCorrupt, path, strings.Join(missing, ", "), schema),
+		"restore a backup; the file was not changed")
 }
 
 // notOurs explains why a file could not be read as a database.

@@ -44,7 +44,7 @@ func (x *tx) session(namespace, id string) (s tiers.Session, found bool, err err
 
 // keep stores a session under the next Seq.
 func (x *tx) keep(s tiers.Session) (tiers.Session, error) {
-	seq, err := x.count("sessions")
+	seq, err := x.number("UPDATE counters SET value = value + 1 WHERE name = 'sessions' RETURNING value")
 	if err != nil {
 		return s, err
 	}

@@ -66,13 +66,16 @@ type writer struct {
 
 // tx is the transaction of a group, as its jobs see it.
 type tx struct {
-	ctx    context.Context //nolint:containedctx // the writer's: a caller that leaves must not take the others with it
-	c      *conn
-	clock  tiers.Clock
-	hints  hints
-	seen   uint32        // the data version after this store's last commit
-	mark   tiers.Version // the highest version that this store has issued
-	stored tiers.Version // what the database says of it: no version above was issued
+	ctx     context.Context //nolint:containedctx // the writer's: a caller that leaves must not take the others with it
+	c       *conn
+	clock   tiers.Clock
+	hints   hints
+	books   books
+	hand    string        // up to which id of a transaction has been looked for old ones
+	commits int           // of transactions, to do so now and then
+	seen    uint32        // the data version after this store's last commit
+	mark    tiers.Version // the highest version that this store has issued
+	stored  tiers.Version // what the database says of it: no version above was issued
 }
 
 func newWriter(t *Tier, tn *turn) *writer {
@@ -274,6 +277,11 @@ func (w *writer) take() (jobs []*job) {
 // in the end only the job that can't be done gets the error.
 func (w *writer) attempt(ctx context.Context, jobs []*job) {
 	err := w.runAll(ctx, jobs)
+	if err == nil && len(jobs) == 1 && jobs[0].several && jobs[0].err != nil {
+		w.rollback(ctx) // it had no savepoint, since nobody else is in the transaction
+		w.answer(jobs)
+		return
+	}
 	committing := err == nil
 	if committing {
 		err = w.commit(ctx)
@@ -323,15 +331,16 @@ func (w *writer) again(ctx context.Context, jobs []*job) {
 // runAll answers the first error that is SQLite's own.
 func (w *writer) runAll(ctx context.Context, jobs []*job) error {
 	for _, j := range jobs {
-		if err := w.runOne(ctx, j); err != nil {
+		if err := w.runOne(ctx, j, len(jobs) > 1); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w *writer) runOne(ctx context.Context, j *job) error {
-	if j.several {
+func (w *writer) runOne(ctx context.Context, j *job, shared bool) error {
+	savepoint := j.several && shared
+	if savepoint {
 		if _, err := w.tx.c.exec(ctx, "SAVEPOINT job"); err != nil {
 			return err
 		}
@@ -340,10 +349,11 @@ func (w *writer) runOne(ctx context.Context, j *job) error {
 	if codeOf(j.err) != 0 {
 		return j.err
 	}
-	if !j.several {
+	if !savepoint {
 		return nil
 	}
 	if j.err != nil {
+		w.tx.books = books{}
 		if _, err := w.tx.c.exec(ctx, "ROLLBACK TO job"); err != nil {
 			return err
 		}
@@ -392,17 +402,20 @@ func (w *writer) commit(ctx context.Context) error {
 // rollback ends a transaction that failed. SQLite may have ended it already,
 // which is an error that says nothing.
 func (w *writer) rollback(ctx context.Context) {
+	w.tx.books = books{}
 	if w.tx.c != nil {
 		_, _ = w.tx.c.exec(ctx, "ROLLBACK")
 	}
 }
 
-// readMark reads the mark again when anybody else has written.
+// readMark reads the mark again when anybody else has written; the books are read
+// when they are needed.
 func (w *writer) readMark(ctx context.Context) error {
 	seen, err := w.tx.c.dataVersion()
 	if err != nil || seen == w.tx.seen && w.tx.stored != 0 {
 		return err
 	}
+	w.tx.books = books{}
 	n, err := w.tx.c.number(ctx, "SELECT value FROM counters WHERE name = 'version'")
 	if err != nil {
 		return err

@@ -1,0 +1,112 @@
+package database
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/sagestore/sagestore/tiers"
+)
+
+const (
+	// commitsKept is how long the id of a transaction is remembered at least.
+	commitsKept = 25 * time.Hour
+	// Of every so many commits one looks through that many ids for old ones, so
+	// that it comes round before the table has grown by half.
+	commitsEvery, commitsLook = 64, 192
+	maxID                     = 64
+
+	rememberID = `INSERT INTO commits (id, at) VALUES (?, ?) ON CONFLICT DO NOTHING`
+	findID     = `SELECT count(*) FROM commits WHERE id = ?`
+	laterID    = `SELECT id FROM commits WHERE id > ? ORDER BY id LIMIT 1 OFFSET ?`
+	forgetIDs  = `DELETE FROM commits WHERE id > ? AND id <= ? AND at < ?`
+)
+
+func checkID(id string) error {
+	if id == "" || len(id) > maxID {
+		return fmt.Errorf("%w: the id of a transaction has %d bytes, 1 to %d are allowed", tiers.ErrKey, len(id), maxID)
+	}
+	return nil
+}
+
+// remember notes a transaction, once.
+func (x *tx) remember(id string) error {
+	now := x.clock.Now()
+	n, err := x.exec(rememberID, id, now.Unix())
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		return fmt.Errorf("%w: it was committed before", tiers.ErrTxDone)
+	}
+	if x.commits++; x.commits%commitsEvery != 0 {
+		return nil
+	}
+	_, err = x.forgetCommits(now, commitsLook)
+	return err
+}
+
+// forgetCommits looks through the next n ids for those that are old enough, and
+// tells whether it has come to the end.
+func (x *tx) forgetCommits(now time.Time, n int) (end bool, err error) {
+	row, err := x.first(laterID, x.hand, int64(n-1))
+	if err != nil {
+		return false, err
+	}
+	last, more := beyond, row != nil
+	if more {
+		last, _ = row[0].(string)
+	}
+	_, err = x.exec(forgetIDs, x.hand, last, now.Add(-commitsKept).Unix())
+	if x.hand = last; !more {
+		x.hand = ""
+	}
+	return !more, err
+}
+
+// Outcome implements tiers.Committer. It stands in the queue behind all that this
+// handle has begun.
+func (t *Tier) Outcome(ctx context.Context, id string) (committed bool, err error) {
+	if err := checkID(id); err != nil {
+		return false, t.commitFailed(id, err)
+	}
+	var n int64
+	err = t.writer.do(ctx, &job{run: func(tx *tx) (err error) {
+		n, err = tx.number(findID, id)
+		return err
+	}})
+	if poison := t.writer.poisoned(); err != nil && poison != nil && over(ctx) == nil {
+		n, err = t.outcomeAnyway(ctx, id, poison)
+	}
+	if err != nil {
+		return false, t.commitFailed(id, err)
+	}
+	return n > 0, nil
+}
+
+// outcomeAnyway asks a store that takes no more writes. What can be read there was
+// committed. What can't may be in the log nevertheless, and come back from it when
+// the store is opened again.
+func (t *Tier) outcomeAnyway(ctx context.Context, id string, poison error) (n int64, err error) {
+	err = t.read(ctx, func(c *conn) error {
+		n, err = c.number(context.WithoutCancel(ctx), findID, id)
+		return err
+	})
+	if err == nil && n == 0 {
+		err = tiers.Hint(unknown(poison), "close the store and open it again, then ask once more")
+	}
+	return n, err
+}
+
+// Sequence implements tiers.Committer.
+func (t *Tier) Sequence(ctx context.Context) (uint64, error) {
+	var n int64
+	err := t.read(ctx, func(c *conn) (err error) {
+		n, err = c.number(context.WithoutCancel(ctx), journalSeq)
+		return err
+	})
+	if err != nil {
+		return 0, t.failed("watch", tiers.Key{}, err)
+	}
+	return uint64(n), nil //nolint:gosec // counted from 0
+}
