@@ -64,34 +64,14 @@ func (t *Tier) DeleteMany(ctx context.Context, ks []tiers.Key, cs []tiers.Cond) 
 	return out, nil
 }
 
-// Prepare readies saves that become visible together, and only with publish: the
-// memory part of a transaction that is decided elsewhere. Conditions are nil or
-// of equal length; a record with Deleted set is removed. Until publish or abort,
-// exactly one of which must be called, and once, every access to the keys waits,
-// and to some others too: so the caller may not use the tier in between, and
-// should be quick. publish can't fail; it answers the records as SaveMany does.
-func (t *Tier) Prepare(ctx context.Context, rs []tiers.Record, cs []tiers.Cond) (publish func() []tiers.Record, abort func(), err error) {
-	s, err := t.stageSaves(ctx, rs, cs)
-	if err != nil {
-		return nil, nil, err
-	}
-	publish = func() []tiers.Record {
-		s.publish()
-		return s.saved(rs)
-	}
-	return publish, s.abort, nil
-}
-
 func (t *Tier) stageSaves(ctx context.Context, rs []tiers.Record, cs []tiers.Cond) (*stage, error) {
 	if err := aligned("save", t.name, len(rs), cs); err != nil {
 		return nil, err
 	}
 	s := t.newStage("save", len(rs))
+	now := t.clock.Now()
 	for i := range rs {
-		s.writes[i] = t.saving(&rs[i], condition(cs, i))
-		if rs[i].Deleted {
-			s.writes[i].remove, s.writes[i].value = true, nil
-		}
+		s.writes[i] = t.saving(now, &rs[i], condition(cs, i))
 	}
 	return s, s.stage(ctx)
 }
@@ -117,13 +97,23 @@ type stage struct {
 	writes []write
 	outs   []outcome
 	hashes []uint64
-	shards []int // in order, each once
+	reads  []tiers.Read
+	ranges []tiers.Range
+	holds  []hold // in order, each shard once
 
 	locked bool
 	credit int64 // taken from the room
 	delta  int64
 	names  int64
 	undo   []undo
+
+	one struct { // room for all of that for one write
+		writes [1]write
+		outs   [1]outcome
+		hashes [1]uint64
+		undo   [1]undo
+		holds  [2]hold
+	}
 }
 
 // undo is what a write of a stage has changed.
@@ -134,7 +124,16 @@ type undo struct {
 }
 
 func (t *Tier) newStage(op string, n int) *stage {
-	return &stage{t: t, op: op, writes: make([]write, n), outs: make([]outcome, n)}
+	s := &stage{t: t, op: op}
+	if n <= 1 {
+		// Most transactions change one key here: let that cost one allocation.
+		s.writes, s.outs, s.hashes, s.undo = s.one.writes[:n], s.one.outs[:n], s.one.hashes[:n], s.one.undo[:0]
+		s.holds = s.one.holds[:0]
+		return s
+	}
+	s.writes, s.outs, s.hashes, s.undo = make([]write, n), make([]outcome, n), make([]uint64, n), make([]undo, 0, n)
+	s.holds = make([]hold, 0, n)
+	return s
 }
 
 // stage carries out the writes and keeps the locks, or answers why not, with
@@ -149,7 +148,14 @@ func (s *stage) stage(ctx context.Context) error {
 	}
 	for {
 		s.lock()
-		if err := s.carryOut(); err != nil {
+		err := s.check()
+		if len(s.ranges) > 0 {
+			t.order.mu.Unlock()
+		}
+		if err == nil {
+			err = s.carryOut()
+		}
+		if err != nil {
 			s.abort()
 			return err
 		}
@@ -173,21 +179,18 @@ func (s *stage) prepare(ctx context.Context) error {
 	t := s.t
 	var errs failures
 	var total int64
-	s.hashes = make([]uint64, len(s.writes))
 	for i := range s.writes {
 		w := &s.writes[i]
 		s.hashes[i] = t.hash(w.key)
-		s.shards = append(s.shards, int(s.hashes[i]>>56%shardCount))
 		if !w.remove {
 			total += int64(len(w.key.Name) + len(w.value))
 			errs.add(t.fail(s.op, w.key, t.fits(&w.key, w.value)))
 		}
 	}
-	slices.Sort(s.shards)
-	s.shards = slices.Compact(s.shards)
 	if err := errs.join(); err != nil {
 		return err
 	}
+	s.holding()
 	if t.outsized(total) {
 		return s.spillAll(ctx)
 	}
@@ -213,20 +216,6 @@ func (s *stage) spillAll(ctx context.Context) error {
 		s.writes[i].value, s.writes[i].at = nil, at[j]
 	}
 	return nil
-}
-
-func (s *stage) lock() {
-	for _, i := range s.shards {
-		s.t.shards[i].Lock()
-	}
-	s.locked = true
-}
-
-func (s *stage) unlock() {
-	for _, i := range s.shards {
-		s.t.shards[i].Unlock()
-	}
-	s.locked = false
 }
 
 // carryOut does all writes, in order, unless one can't be done.

@@ -111,7 +111,7 @@ func (s *system) append(r *tiers.Row, now time.Time) tiers.Row {
 	s.seq++
 	row.Seq = s.seq
 	if old := j.rows[r.Key]; old != nil {
-		row.Over = old.Over
+		row.Over = tiers.Cond{} // the old one may be in the tier already
 		j.bytes -= rowSize(old)
 	}
 	j.bytes += rowSize(&row)

@@ -75,24 +75,42 @@ func (o *order) forget(s *space) {
 // arrange brings in what has changed since it was called last. The caller holds
 // order.mu.
 func (t *Tier) arrange() {
-	o := &t.order
+	t.eachMarked(func(sh *shard) {
+		sh.Lock()
+		t.order.drain(sh)
+		sh.Unlock()
+		t.bringIn()
+	})
+}
+
+// arrangeHeld does the same for a caller that has locked all shards. For reading
+// is enough: nobody else looks at what they collect without a lock for writing or
+// order.mu.
+func (t *Tier) arrangeHeld() {
+	t.eachMarked(func(sh *shard) {
+		t.order.drain(sh)
+		t.bringIn()
+	})
+}
+
+// eachMarked calls fn with the shards that have collected changes.
+func (t *Tier) eachMarked(fn func(sh *shard)) {
 	for w := range t.marked {
 		if t.marked[w].Load() == 0 {
 			continue
 		}
 		for set := t.marked[w].Swap(0); set != 0; set &= set - 1 {
-			t.arrangeShard(&t.shards[w*64+bits.TrailingZeros64(set)])
+			fn(&t.shards[w*64+bits.TrailingZeros64(set)])
 		}
 	}
-	if cap(o.scratch) > 16*backlog {
+	if o := &t.order; cap(o.scratch) > 16*backlog {
 		o.scratch = nil
 	}
 }
 
-func (t *Tier) arrangeShard(sh *shard) {
-	o := &t.order
+// drain takes what a shard has collected.
+func (o *order) drain(sh *shard) {
 	o.scratch = o.scratch[:0]
-	sh.Lock()
 	for _, e := range sh.changed {
 		e.queued = false
 		o.scratch = append(o.scratch, arrival{e, e.gone})
@@ -102,7 +120,11 @@ func (t *Tier) arrangeShard(sh *shard) {
 	}
 	clear(sh.changed)
 	sh.changed = sh.changed[:0]
-	sh.Unlock()
+}
+
+// bringIn puts what was drained in its place.
+func (t *Tier) bringIn() {
+	o := &t.order
 	on := t.keeper.on.Load()
 	for _, a := range o.scratch {
 		e := a.e

@@ -257,57 +257,6 @@ func TestIdleTierHasNoGoroutine(t *testing.T) {
 	}
 }
 
-func TestPreparedSavesAppearTogetherOrNotAtAll(t *testing.T) {
-	m := open(t, Config{Options: Options{Budget: 64 << 10}})
-	ctx := t.Context()
-	old := put(t, m, "a", []byte("old"))
-	put(t, m, "gone", []byte("v"))
-	rs := []tiers.Record{
-		{Key: named("a"), Value: []byte("new")},
-		{Key: named("b"), Value: make([]byte, 10_000)},
-		{Key: named("gone"), Deleted: true},
-	}
-	_, abort, err := m.Prepare(ctx, rs, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	abort()
-	holds(t, m, "a", []byte("old"))
-	holds(t, m, "gone", []byte("v"))
-	if ok, _ := m.Exists(ctx, named("b")); ok {
-		t.Error("an aborted save left something")
-	}
-	checkBooks(t, m)
-
-	publish, _, err := m.Prepare(ctx, rs, []tiers.Cond{tiers.If(old.Version), tiers.If(0), {}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	seen := make(chan string)
-	go func() {
-		r, _ := m.Load(ctx, named("a"))
-		seen <- string(r.Value)
-	}()
-	select {
-	case v := <-seen:
-		t.Errorf("a reader saw %q before the decision", v)
-	case <-time.After(20 * time.Millisecond):
-	}
-	out := publish()
-	if v := <-seen; v != "new" || out[0].Version <= old.Version {
-		t.Errorf("after the decision a reader saw %q, version %d", v, out[0].Version)
-	}
-	holds(t, m, "b", make([]byte, 10_000))
-	if ok, _ := m.Exists(ctx, named("gone")); ok {
-		t.Error("a prepared delete did nothing")
-	}
-	if _, _, err := m.Prepare(ctx, rs, []tiers.Cond{tiers.If(old.Version), {}, {}}); !errors.Is(err, tiers.ErrConflict) {
-		t.Errorf("got %v, want a conflict", err)
-	}
-	quiet(t, m)
-	checkBooks(t, m)
-}
-
 func TestOptionsAreChecked(t *testing.T) {
 	for _, o := range []Options{{Budget: -1}, {SpillLimit: -1}, {Overflow: "disk"}} {
 		if _, err := New(o); err == nil {

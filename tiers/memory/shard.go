@@ -107,7 +107,9 @@ func (t *Tier) hash(k tiers.Key) uint64 {
 	return h
 }
 
-func (t *Tier) shard(hash uint64) *shard { return &t.shards[hash>>56%shardCount] }
+func (t *Tier) shard(hash uint64) *shard { return &t.shards[shardOf(hash)] }
+
+func shardOf(hash uint64) int { return int(hash >> 56 % shardCount) }
 
 // find answers the entry of a key, or nil. The shard is locked.
 func (sh *shard) find(hash uint64, k *tiers.Key) *entry {
@@ -182,7 +184,7 @@ func (t *Tier) change(sh *shard, e *entry) {
 	sh.changed = append(sh.changed, e)
 	switch len(sh.changed) {
 	case 1:
-		i := e.hash >> 56 % shardCount
+		i := shardOf(e.hash)
 		t.marked[i/64].Or(1 << (i % 64))
 	case backlog:
 		t.rouse()

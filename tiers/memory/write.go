@@ -34,7 +34,7 @@ func (t *Tier) Save(ctx context.Context, r tiers.Record, c tiers.Cond) (tiers.Re
 	if err := t.begin(ctx); err != nil {
 		return tiers.Record{}, t.fail("save", r.Key, err)
 	}
-	w := t.saving(&r, c)
+	w := t.saving(t.clock.Now(), &r, c)
 	out, err := t.write(ctx, &w)
 	if err != nil {
 		return tiers.Record{}, t.fail("save", r.Key, err)
@@ -43,8 +43,7 @@ func (t *Tier) Save(ctx context.Context, r tiers.Record, c tiers.Cond) (tiers.Re
 }
 
 // saving makes the write of a save, with a copy of the value.
-func (t *Tier) saving(r *tiers.Record, c tiers.Cond) write {
-	now := t.clock.Now()
+func (t *Tier) saving(now time.Time, r *tiers.Record, c tiers.Cond) write {
 	w := write{key: r.Key, cond: c, now: now.UnixMicro()}
 	w.codec, w.schema, w.flags = r.Codec, r.Schema, r.Flags
 	w.expires = tiers.ToMicro(tiers.Deadline(now, r.TTL))
