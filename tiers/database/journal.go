@@ -17,9 +17,10 @@ const (
 	pendingReverse = `SELECT ` + journalColumns + pendingFrom + `DESC LIMIT ?`
 	dueRows        = `SELECT ` + journalColumns + ` FROM journal WHERE tier = ? AND seq > ? ORDER BY seq LIMIT ?`
 	replacedRow    = `DELETE FROM journal WHERE tier = ? AND namespace = ? AND category = ? AND key = ?
-		RETURNING over, queued, bytes, version, created, deleted, expires`
+		RETURNING queued, bytes, version, deleted, expires, created`
 	insertRow = `INSERT INTO journal (` + journalColumns + `, queued, bytes)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (tier, namespace, category, key) DO NOTHING`
 	doneRow   = `DELETE FROM journal WHERE seq = ? AND tier = ? RETURNING bytes, namespace, category, key, version, deleted, expires`
 	backlogOf = `SELECT coalesce((SELECT entries FROM journal_tiers WHERE tier = ?1), 0),
 		coalesce((SELECT bytes FROM journal_tiers WHERE tier = ?1), 0),
@@ -97,71 +98,106 @@ func (x *tx) appendRows(in []tiers.Row, conds []tiers.Cond, limit int64, t *Tier
 	return out, x.saveSums()
 }
 
+// waiting is the row that another one replaces.
+type waiting struct {
+	there         bool
+	queued, bytes int64
+	created       int64
+	version, live tiers.Version
+}
+
 // appendRow leaves the sums to be saved.
 func (x *tx) appendRow(r tiers.Row, c tiers.Cond, limit int64) (tiers.Row, error) {
-	now := x.clock.Now()
 	s, err := x.sums(r.Tier)
 	if err != nil {
 		return r, err
 	}
+	size := int64(rowBytes(&r))
+	// Most often nothing waits for the key, and then one statement does it.
+	if c.Holds(0) == nil && (limit <= 0 || r.Deleted || s.bytes+size <= limit) {
+		placed, err := x.place(&r, s, waiting{})
+		if placed || err != nil {
+			return r, err
+		}
+	}
 	// A refused row is undone with the whole job, so the old one may go first.
-	old, err := x.first(replacedRow, r.Tier, r.Namespace, r.Category, r.Name)
+	old, err := x.takeWaiting(&r)
 	if err != nil {
 		return r, err
 	}
-	s.dirty = true
-	r.Updated = tiers.Micro(now)
-	queued, created := now.UnixMicro(), tiers.ToMicro(r.Created)
-	var live, replaced tiers.Version
-	if old != nil {
-		var n [7]int64
-		for i := range n {
-			n[i], _ = old[i].(int64)
-		}
-		r.Over = tiers.Cond{}
-		if over, set := old[0].(int64); set {
-			r.Over = tiers.If(tiers.Version(over)) //nolint:gosec // written from a version
-		}
-		queued = n[1]
+	if old.there {
 		s.entries--
-		s.bytes -= n[2]
-		replaced = tiers.Version(n[3]) //nolint:gosec // written from a version
-		if n[5] == 0 && (n[6] == 0 || n[6] > now.UnixMicro()) {
-			live = replaced
-			created = n[4]
-		}
+		s.bytes -= old.bytes
+		s.dirty = true
 	}
-	if err := c.Holds(live); err != nil {
+	if err := c.Holds(old.live); err != nil {
 		return r, err
 	}
-	if created == 0 {
-		created = now.UnixMicro()
-	}
-	r.Created = tiers.FromMicro(created)
-	if r.Reserved {
-		r.Version = max(r.Version, replaced+1)
-		r.Reserved = false
-		s.version = max(s.version, r.Version)
-	} else {
-		s.version = max(s.version+1, r.Version, tiers.Version(max(now.UnixMicro(), 1)))
-		r.Version = s.version
-	}
-	s.entries++
-	s.bytes += int64(rowBytes(&r))
-	if limit > 0 && s.bytes > limit && !r.Deleted {
+	if limit > 0 && s.bytes+size > limit && !r.Deleted {
 		return r, tiers.Hint(fmt.Errorf("%w: more than %d bytes wait for the %s tier", tiers.ErrFull, limit, r.Tier),
 			"bring the "+r.Tier+" tier back, or raise the limit of its journal")
 	}
-	x.books.seq++
-	r.Seq = uint64(x.books.seq) //nolint:gosec // counted from 1
+	_, err = x.place(&r, s, old)
+	return r, err
+}
+
+// takeWaiting removes the row that waits for the key of another.
+func (x *tx) takeWaiting(r *tiers.Row) (w waiting, err error) {
+	row, err := x.first(replacedRow, r.Tier, r.Namespace, r.Category, r.Name)
+	if err != nil || row == nil {
+		return w, err
+	}
+	w.there = true
+	w.queued, _ = row[0].(int64)
+	w.bytes, _ = row[1].(int64)
+	s := stateOf(row[2:], x.now())
+	w.version, w.live = s.version, s.live()
+	w.created, _ = row[5].(int64)
+	return w, nil
+}
+
+// place stores a row instead of old, and fills in what is not known before. Where
+// another row is in the way it changes nothing.
+func (x *tx) place(r *tiers.Row, s *sums, old waiting) (placed bool, err error) {
+	n := *r
+	now := tiers.Micro(x.clock.Now())
+	n.Updated = now
+	queued := tiers.ToMicro(now)
+	if old.there {
+		n.Over = tiers.Cond{} // the other one may be in the tier already
+		queued = old.queued
+	}
+	if old.live != 0 {
+		n.Created = tiers.FromMicro(old.created)
+	}
+	if n.Created.IsZero() {
+		n.Created = now
+	}
+	if n.Reserved {
+		n.Version = max(n.Version, old.version+1)
+		n.Reserved = false
+	} else {
+		n.Version = max(s.version+1, n.Version, tiers.Version(max(now.UnixMicro(), 1)))
+	}
 	var over driver.Value
-	if v, set := r.Over.Version(); set {
+	if v, set := n.Over.Version(); set {
 		over = micro(v)
 	}
-	_, err = x.exec(insertRow, x.books.seq, r.Tier, r.Namespace, r.Category, r.Name, r.Owner, over, number(r.Deleted),
-		r.Codec, int64(r.Schema), int64(r.Flags), micro(r.Version), created, tiers.ToMicro(r.Updated),
-		tiers.ToMicro(r.Expires), r.Value, queued, int64(rowBytes(&r)))
-	return r, err
+	seq, size := x.books.seq+1, int64(rowBytes(&n))
+	changed, err := x.exec(insertRow, seq, n.Tier, n.Namespace, n.Category, n.Name, n.Owner, over, number(n.Deleted),
+		n.Codec, int64(n.Schema), int64(n.Flags), micro(n.Version), tiers.ToMicro(n.Created), tiers.ToMicro(n.Updated),
+		tiers.ToMicro(n.Expires), n.Value, queued, size)
+	if err != nil || changed == 0 {
+		return false, err
+	}
+	x.books.seq = seq
+	n.Seq = uint64(seq) //nolint:gosec // counted from 1
+	s.version = max(s.version, n.Version)
+	s.entries++
+	s.bytes += size
+	s.dirty = true
+	*r = n
+	return true, nil
 }
 
 func number(b bool) int64 {
