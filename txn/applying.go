@@ -13,6 +13,10 @@ const (
 	applyRows  = 128 // in one step
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = 5 * time.Second
+
+	// linger is how long the rows of a commit wait for company: each round of
+	// applying costs commits of its own. Whoever needs a row applied kicks.
+	linger = 10 * time.Millisecond
 )
 
 // errBusy says that another process applies the rows.
@@ -21,6 +25,7 @@ var errBusy = errors.New("another process applies the rows of the journal")
 // applying is the state of the goroutine that carries rows to the tier.
 type applying struct {
 	wake chan struct{} // holds one
+	soon chan struct{} // holds one: wake after a while
 
 	mu sync.Mutex // held while rows are on their way
 
@@ -35,13 +40,21 @@ type stuckRow struct {
 }
 
 func (a *applying) init() {
-	a.wake = make(chan struct{}, 1)
+	a.wake, a.soon = make(chan struct{}, 1), make(chan struct{}, 1)
 	a.stuck = map[tiers.Key]stuckRow{}
 }
 
 func (a *applying) kick() {
 	select {
 	case a.wake <- struct{}{}:
+	default:
+	}
+}
+
+// later is kick, after a while.
+func (a *applying) later() {
+	select {
+	case a.soon <- struct{}{}:
 	default:
 	}
 }
@@ -69,6 +82,8 @@ func (j *Journaled) carry(ctx context.Context) {
 	for {
 		select {
 		case <-j.apply.wake:
+		case <-j.apply.soon:
+			j.wait(ctx, linger)
 		case <-ctx.Done():
 			return
 		}
@@ -85,6 +100,22 @@ func (j *Journaled) carry(ctx context.Context) {
 			}
 		}
 	}
+}
+
+// wait waits for a kick, or for d.
+func (j *Journaled) wait(ctx context.Context, d time.Duration) {
+	pause, cancel := context.WithCancel(ctx)
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		_ = j.clock.Sleep(pause, d) // its end is all that matters
+	}()
+	select {
+	case <-over:
+	case <-j.apply.wake:
+	}
+	cancel()
+	<-over
 }
 
 // drain applies all rows, in order.

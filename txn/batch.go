@@ -26,7 +26,11 @@ func (j *Journaled) LoadMany(ctx context.Context, ks []tiers.Key) (out []tiers.R
 }
 
 func (j *Journaled) loadMany(ctx context.Context, ks []tiers.Key) ([]tiers.Record, error) {
-	if !j.view.any() && j.away() == nil {
+	waits, err := j.anyRows(ctx)
+	if err != nil {
+		return make([]tiers.Record, len(ks)), err
+	}
+	if !waits && j.away() == nil {
 		if out, err := tiers.LoadMany(ctx, j.inner, ks); !isAway(err) {
 			return out, err
 		}
@@ -94,7 +98,11 @@ func (j *Journaled) withoutServer(ctx context.Context, ks []tiers.Key, loaded []
 
 // SaveMany saves all, in the tier or in the journal.
 func (j *Journaled) SaveMany(ctx context.Context, rs []tiers.Record, cs []tiers.Cond) (out []tiers.Record, err error) {
-	err = j.call(ctx, "save", tiers.Key{}, func() error {
+	keys := make([]tiers.Key, len(rs))
+	for i := range rs {
+		keys[i] = rs[i].Key
+	}
+	err = j.changeAll(ctx, "save", keys, func() error {
 		out, err = j.saveMany(ctx, rs, cs)
 		return err
 	})
@@ -164,8 +172,8 @@ func (j *Journaled) checkAll(rs []tiers.Record) error {
 // conditions has a row, or because the server is away; else to the tier, once
 // no row is left.
 func (j *Journaled) route(ctx context.Context, ks []tiers.Key, cs []tiers.Cond) (waits bool, away, err error) {
-	if !j.view.any() {
-		return false, nil, nil
+	if any, err := j.anyRows(ctx); err != nil || !any {
+		return false, nil, err
 	}
 	for _, k := range ks {
 		if conditional(cs) {
@@ -192,7 +200,7 @@ func conditional(cs []tiers.Cond) bool {
 
 // DeleteMany removes all, from the tier or by rows.
 func (j *Journaled) DeleteMany(ctx context.Context, ks []tiers.Key, cs []tiers.Cond) (existed []bool, err error) {
-	err = j.call(ctx, "delete", tiers.Key{}, func() error {
+	err = j.changeAll(ctx, "delete", ks, func() error {
 		existed, err = j.deleteMany(ctx, ks, cs)
 		return err
 	})
@@ -294,7 +302,11 @@ func (j *Journaled) existed(ctx context.Context, ks []tiers.Key, cs []tiers.Cond
 // ErrUnavailable while the server is away: the journal holds what is new, and
 // not what has a version already.
 func (j *Journaled) Apply(ctx context.Context, rs []tiers.Record, over []tiers.Cond) error {
-	return j.call(ctx, "apply", tiers.Key{}, func() error {
+	keys := make([]tiers.Key, len(rs))
+	for i := range rs {
+		keys[i] = rs[i].Key
+	}
+	return j.changeAll(ctx, "apply", keys, func() error {
 		var errs []error
 		for i := range rs {
 			errs = append(errs, tiers.Fail("apply", j.name, rs[i].Key, rs[i].Check()))
@@ -302,7 +314,11 @@ func (j *Journaled) Apply(ctx context.Context, rs []tiers.Record, over []tiers.C
 		if err := errors.Join(errs...); err != nil || len(rs) == 0 {
 			return err
 		}
-		if j.view.any() {
+		waits, err := j.anyRows(ctx)
+		if err != nil {
+			return err
+		}
+		if waits {
 			for i := range rs {
 				if away, err := j.settled(ctx, rs[i].Key); err != nil || away != nil {
 					return errors.Join(err, away)

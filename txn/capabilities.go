@@ -46,7 +46,11 @@ func (j *Journaled) Stats(ctx context.Context) (stats tiers.Stats, err error) {
 // Count counts what List lists.
 func (j *Journaled) Count(ctx context.Context, s tiers.Space) (entries, bytes int64, err error) {
 	err = j.call(ctx, "count", tiers.Key{Namespace: s.Namespace, Category: s.Category}, func() error {
-		if !j.view.any() {
+		waits, err := j.anyRows(ctx)
+		if err != nil {
+			return err
+		}
+		if !waits {
 			entries, bytes, err = tiers.Count(ctx, j.inner, s)
 			if isAway(err) {
 				entries, bytes, err = 0, 0, j.absent(ctx, err)

@@ -26,22 +26,25 @@ type Config struct {
 // Journaled is a tier with a journal in front of it. It is safe for concurrent
 // use.
 type Journaled struct {
-	inner   tiers.Tier
-	applier tiers.Applier
-	outage  tiers.Outage // nil: the tier is never away for long
-	system  tiers.System
-	name    string
-	epoch   string
-	owner   string
-	limit   int64
-	max     int64 // bytes of a value that the tier takes; 0: any
-	clock   tiers.Clock
-	log     *slog.Logger
+	inner    tiers.Tier
+	applier  tiers.Applier
+	reserver tiers.Reserver // nil: versions are guessed
+	outage   tiers.Outage   // nil: the tier is never away for long
+	system   tiers.System
+	name     string
+	epoch    string
+	owner    string
+	limit    int64
+	max      int64 // bytes of a value that the tier takes; 0: any
+	local    bool  // the tier is this host\'s: rows of other processes are seen at once
+	clock    tiers.Clock
+	log      *slog.Logger
 
 	view  view
 	reach reach
 	ahead floor
 	apply applying
+	holds holds
 	count counters
 
 	stop    context.CancelFunc
@@ -82,6 +85,7 @@ func Journal(ctx context.Context, inner tiers.Tier, system tiers.System, c Confi
 	}
 	j.view.init()
 	j.apply.init()
+	j.holds.init()
 	if j.owner == "" {
 		j.owner = rand.Text()
 	}
@@ -96,6 +100,8 @@ func Journal(ctx context.Context, inner tiers.Tier, system tiers.System, c Confi
 		return nil, tiers.Fail("open", j.name, tiers.Key{},
 			fmt.Errorf("%w: a journal needs a tier that can apply records", tiers.ErrUnsupported))
 	}
+	j.local = tiers.Describe(inner).Scope == tiers.ScopeHost
+	j.reserver, _ = tiers.As[tiers.Reserver](inner)
 	if j.outage, ok = tiers.As[tiers.Outage](inner); !ok {
 		j.reach.known.Store(true)
 	}
@@ -211,6 +217,30 @@ func (j *Journaled) call(ctx context.Context, op string, k tiers.Key, do func() 
 		err = context.Cause(ctx)
 	}
 	return j.told(op, k, err)
+}
+
+// change is call for what changes keys: those of a transaction which is being
+// decided stay as they are until then.
+func (j *Journaled) change(ctx context.Context, op string, k tiers.Key, do func() error) error {
+	return j.call(ctx, op, k, func() error {
+		release, err := j.holds.share(ctx, k)
+		if err != nil {
+			return err
+		}
+		defer release()
+		return do()
+	})
+}
+
+func (j *Journaled) changeAll(ctx context.Context, op string, ks []tiers.Key, do func() error) error {
+	return j.call(ctx, op, tiers.Key{}, func() error {
+		release, err := j.holds.shareAll(ctx, ks)
+		if err != nil {
+			return err
+		}
+		defer release()
+		return do()
+	})
 }
 
 // told gives an error of the journal or of the tier the name of the operation.

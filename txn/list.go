@@ -49,7 +49,11 @@ type merge struct {
 func (m *merge) run(ctx context.Context) error {
 	for !m.stopped {
 		var rows []tiers.Row
-		if m.view.any() {
+		waits, err := m.anyRows(ctx)
+		if err != nil {
+			return err
+		}
+		if waits {
 			q := m.q
 			q.Limit = window
 			for row, err := range m.system.ListPending(ctx, m.name, q) {
@@ -163,7 +167,11 @@ func (j *Journaled) Spaces(ctx context.Context) iter.Seq2[tiers.Space, error] {
 
 func (j *Journaled) spaces(ctx context.Context) ([]tiers.Space, error) {
 	found := map[tiers.Space]struct{}{}
-	if j.view.any() {
+	waits, err := j.anyRows(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if waits {
 		err := j.eachRow(ctx, func(rows []tiers.Row) error {
 			for i := range rows {
 				if !rows[i].Deleted {

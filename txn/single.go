@@ -74,7 +74,7 @@ func (j *Journaled) Exists(ctx context.Context, k tiers.Key) (there bool, err er
 // Save stores the record in the tier, or in the journal: while the server is
 // away, and over a row that waits.
 func (j *Journaled) Save(ctx context.Context, r tiers.Record, c tiers.Cond) (saved tiers.Record, err error) {
-	err = j.call(ctx, "save", r.Key, func() error {
+	err = j.change(ctx, "save", r.Key, func() error {
 		if err := j.check(&r); err != nil {
 			return err
 		}
@@ -145,7 +145,7 @@ func (j *Journaled) saveIf(ctx context.Context, r tiers.Record, c tiers.Cond) (t
 // Delete removes the key from the tier, or by a row. While the server is away
 // nobody knows whether a key without a row was there; the answer is yes then.
 func (j *Journaled) Delete(ctx context.Context, k tiers.Key, c tiers.Cond) (existed bool, err error) {
-	err = j.call(ctx, "delete", k, func() error {
+	err = j.change(ctx, "delete", k, func() error {
 		if err := k.Check(); err != nil {
 			return err
 		}
@@ -222,7 +222,7 @@ func (j *Journaled) deleteIf(ctx context.Context, k tiers.Key, c tiers.Cond) (ex
 // Touch changes the expiry in the tier, or that of a row. The row gets a new
 // version by it.
 func (j *Journaled) Touch(ctx context.Context, k tiers.Key, ttl time.Duration) (existed bool, err error) {
-	err = j.call(ctx, "touch", k, func() error {
+	err = j.change(ctx, "touch", k, func() error {
 		if err := k.Check(); err != nil {
 			return err
 		}
@@ -314,7 +314,7 @@ func (j *Journaled) append(ctx context.Context, rows []tiers.Row, conds []tiers.
 // overtake takes away a row that was made while a save with a higher version
 // went to the tier: it would be passed over when it is applied.
 func (j *Journaled) overtake(ctx context.Context, k tiers.Key, v tiers.Version) {
-	if !j.view.any() {
+	if any, err := j.anyRows(context.WithoutCancel(ctx)); err == nil && !any {
 		return
 	}
 	row, found, err := j.row(context.WithoutCancel(ctx), k)

@@ -114,10 +114,21 @@ func (j *Journaled) watch(ctx context.Context) {
 
 // pending answers the row of a key.
 func (j *Journaled) pending(ctx context.Context, k tiers.Key) (row tiers.Row, found bool, err error) {
-	if !j.view.any() {
-		return tiers.Row{}, false, nil
+	if any, err := j.anyRows(ctx); err != nil || !any {
+		return tiers.Row{}, false, err
 	}
 	return j.row(ctx, k)
+}
+
+// anyRows tells whether there may be rows. In front of a tier of this host it
+// sees those of other processes at once; a look costs little beside a file.
+func (j *Journaled) anyRows(ctx context.Context) (bool, error) {
+	if !j.view.any() && j.local {
+		if err := j.look(ctx); err != nil {
+			return false, err
+		}
+	}
+	return j.view.any(), nil
 }
 
 // row asks the journal itself.
