@@ -61,8 +61,9 @@ type Journal interface {
 	// Append stores the rows in one commit and answers them with Seq and
 	// Version. The version of a row is the highest of the one it comes with,
 	// which is a floor, the time, and one more than any the journal has issued
-	// for that tier. A row replaces an earlier one of the same tier and key and
-	// keeps that one's Over. Conditions are nil or of equal length, and hold
+	// for that tier. A row that replaces an earlier one of the same tier and
+	// key goes over any lower version: the earlier one may be in the tier
+	// already. Conditions are nil or of equal length, and hold
 	// against the rows that are pending, where a deleted or expired row counts
 	// as absent. Any failed condition, or more than limit bytes of keys and
 	// values pending for a tier (0: no limit; ErrFull; deletes always fit),

@@ -122,7 +122,7 @@ func (t *reference) Append(ctx context.Context, rows []tiers.Row, conds []tiers.
 			return nil, tiers.Fail("append", "reference", row.Key, err)
 		}
 		if pending {
-			row.Over = old.Over
+			row.Over = tiers.Cond{}
 		}
 		seq++
 		row.Seq = seq

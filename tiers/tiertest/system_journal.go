@@ -23,8 +23,8 @@ func journalRules() []rule {
 			run:  rowVersionsGrow,
 		},
 		{
-			name: "a row replaces the one before and keeps what that goes over",
-			why:  "the tier still has what it had before the first of them",
+			name: "a row replaces the one before and goes over any",
+			why:  "the first of them may be in the tier by now, and have its version there",
 			run:  rowReplaces,
 		},
 		{
@@ -249,8 +249,8 @@ func rowReplaces(t *T) {
 	second := pendingRow("cache", "k", "2")
 	second.Over, second.Owner = tiers.If(first.Version), "owner-2"
 	second = t.appendRows(s, second)[0]
-	if v, ok := second.Over.Version(); !ok || v != 17 {
-		t.Errorf("the second row goes over %v, want what the first goes over", second.Over)
+	if v, ok := second.Over.Version(); ok {
+		t.Errorf("the second row goes over %d alone, want any: the first may be in the tier already", v)
 	}
 	if second.Owner != "owner-2" || string(second.Value) != "2" {
 		t.Errorf("append answers owner %s and value %q", second.Owner, second.Value)
@@ -261,8 +261,8 @@ func rowReplaces(t *T) {
 		t.Errorf("due answers %+v and %s, want the second row alone", due, said(err))
 	}
 	third := t.appendRows(s, deletedRow("k"))[0]
-	if v, ok := third.Over.Version(); !ok || v != 17 {
-		t.Errorf("the delete goes over %v, want what the first goes over", third.Over)
+	if v, ok := third.Over.Version(); ok {
+		t.Errorf("the delete goes over %d alone, want any", v)
 	}
 	free := t.appendRows(s, pendingRow("cache", "any", "1"))[0]
 	if _, ok := free.Over.Version(); ok {

@@ -160,7 +160,7 @@ func systemFlaws() []systemFlaw {
 		}},
 		{"loses the owner", "journal/an appended row is pending as it is", rewritten(func(_ *flawedSystem, row *tiers.Row, _ *tiers.Cond) { row.Owner = "" })},
 		{"ignores floors", "journal/versions of rows grow and respect floors", rewritten(func(_ *flawedSystem, row *tiers.Row, _ *tiers.Cond) { row.Version = 0 })},
-		{"takes what the new row goes over", "journal/a row replaces the one before and keeps what that goes over", func(f *flawedSystem) {
+		{"takes what the new row goes over", "journal/a row replaces the one before and goes over any", func(f *flawedSystem) {
 			f.append = func(ctx context.Context, rows []tiers.Row, conds []tiers.Cond, limit int64) ([]tiers.Row, error) {
 				out, err := f.reference.Append(ctx, rows, conds, limit)
 				for i := range out {
