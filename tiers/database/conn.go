@@ -54,8 +54,10 @@ func connect(ctx context.Context, dsn string) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &conn{raw: raw, stmts: map[string]statement{}}, nil
+	return newConn(raw), nil
 }
+
+func newConn(raw driver.Conn) *conn { return &conn{raw: raw, stmts: map[string]statement{}} }
 
 func (c *conn) prepare(ctx context.Context, query string) (statement, error) {
 	if s, ok := c.stmts[query]; ok {

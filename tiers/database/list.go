@@ -65,6 +65,10 @@ type listed[T any] struct {
 
 // List implements tiers.Tier.
 func (t *Tier) List(ctx context.Context, q tiers.Query) iter.Seq2[tiers.Record, error] {
+	return t.list(ctx, t, q)
+}
+
+func (t *Tier) list(ctx context.Context, from lender, q tiers.Query) iter.Seq2[tiers.Record, error] {
 	if err := (tiers.Space{Namespace: q.Namespace, Category: q.Category}).Check(); err != nil {
 		return tiers.Failed[tiers.Record](t.fail("list", tiers.Key{Namespace: q.Namespace, Category: q.Category}, err))
 	}
@@ -73,7 +77,7 @@ func (t *Tier) List(ctx context.Context, q tiers.Query) iter.Seq2[tiers.Record, 
 		low, high := bounds(q)
 		left := q.Limit
 		for low < high {
-			page, more, err := t.page(ctx, q, low, high, left)
+			page, more, err := t.page(ctx, from, q, low, high, left)
 			if err != nil {
 				yield(tiers.Record{}, t.failed("list", space, err))
 				return
@@ -100,7 +104,7 @@ func (t *Tier) List(ctx context.Context, q tiers.Query) iter.Seq2[tiers.Record, 
 }
 
 // page reads the next rows of a listing; more tells that there may be others.
-func (t *Tier) page(ctx context.Context, q tiers.Query, low, high string, left int) (page []listed[tiers.Record], more bool, err error) {
+func (t *Tier) page(ctx context.Context, from lender, q tiers.Query, low, high string, left int) (page []listed[tiers.Record], more bool, err error) {
 	limit := pageRows
 	if q.Limit > 0 {
 		limit = min(limit, left)
@@ -116,7 +120,7 @@ func (t *Tier) page(ctx context.Context, q tiers.Query, low, high string, left i
 	}
 	now := t.clock.Now().UnixMicro()
 	args := []driver.Value{q.Namespace, q.Category, low, high, now, int64(limit)}
-	err = t.read(ctx, func(c *conn) error {
+	err = from.read(ctx, func(c *conn) error {
 		page, more = page[:0], false
 		bytes := 0
 		err := c.query(ctx, query, args, func(row []driver.Value) (bool, error) {

@@ -22,12 +22,16 @@ const (
 
 // Load implements tiers.Tier.
 func (t *Tier) Load(ctx context.Context, k tiers.Key) (tiers.Record, error) {
+	return t.load(ctx, t, k)
+}
+
+func (t *Tier) load(ctx context.Context, from lender, k tiers.Key) (tiers.Record, error) {
 	if err := k.Check(); err != nil {
 		return tiers.Record{}, t.fail("load", k, err)
 	}
 	r := tiers.Record{Key: k}
 	found := false
-	err := t.read(ctx, func(c *conn) error {
+	err := from.read(ctx, func(c *conn) error {
 		// A point read is shorter than the watching of a context would be.
 		row, err := c.first(context.WithoutCancel(ctx), loadRow, k.Namespace, k.Category, k.Name)
 		if err != nil || row == nil {
@@ -76,15 +80,23 @@ const splitKeys = 64
 // LoadMany implements tiers.Batcher. It reads a large batch in two halves, side by
 // side: it is not of one moment.
 func (t *Tier) LoadMany(ctx context.Context, ks []tiers.Key) ([]tiers.Record, error) {
-	out, bad := make([]tiers.Record, len(ks)), make([]error, len(ks))
-	half, errs := len(ks), make(chan error, 1)
-	if len(ks) >= splitKeys && t.path != Memory {
+	half := len(ks)
+	if half >= splitKeys && t.path != Memory {
 		half /= 2
-		go func() { errs <- t.loadAll(ctx, ks[half:], out[half:], bad[half:]) }()
+	}
+	return t.loadMany(ctx, t, ks, half)
+}
+
+// loadMany loads the keys up to half, and the others side by side with them.
+func (t *Tier) loadMany(ctx context.Context, from lender, ks []tiers.Key, half int) ([]tiers.Record, error) {
+	out, bad := make([]tiers.Record, len(ks)), make([]error, len(ks))
+	errs := make(chan error, 1)
+	if half < len(ks) {
+		go func() { errs <- loadAll(ctx, from, ks[half:], out[half:], bad[half:]) }()
 	} else {
 		errs <- nil
 	}
-	err := errors.Join(t.loadAll(ctx, ks[:half], out[:half], bad[:half]), <-errs)
+	err := errors.Join(loadAll(ctx, from, ks[:half], out[:half], bad[:half]), <-errs)
 	if err != nil {
 		return make([]tiers.Record, len(ks)), t.failed("load", tiers.Key{}, err)
 	}
@@ -106,8 +118,8 @@ func (t *Tier) LoadMany(ctx context.Context, ks []tiers.Key) ([]tiers.Record, er
 }
 
 // loadAll fills out and bad, both aligned with the keys.
-func (t *Tier) loadAll(ctx context.Context, ks []tiers.Key, out []tiers.Record, bad []error) error {
-	return t.read(ctx, func(c *conn) error {
+func loadAll(ctx context.Context, from lender, ks []tiers.Key, out []tiers.Record, bad []error) error {
+	return from.read(ctx, func(c *conn) error {
 		for i, k := range ks {
 			out[i], bad[i] = tiers.Record{Key: k}, k.Check()
 		}

@@ -88,6 +88,7 @@ type Tier struct {
 	presence    *presence
 	own         *conn // of the writer; nil for a database in memory
 	pool        *pool
+	snapshots   *snapshots
 	writer      *writer
 	checkpoints *checkpointer
 	watch       watch
@@ -176,6 +177,7 @@ func (t *Tier) openMemory(ctx context.Context) error {
 	t.pool = newPool(1, nil)
 	<-t.pool.spare
 	t.pool.put(c)
+	t.snapshots = newSnapshots(t.copyMemory)
 	t.start(ctx, nil)
 	return nil
 }
@@ -200,6 +202,7 @@ func (t *Tier) openFile(ctx context.Context, patience time.Duration) (err error)
 		return err
 	}
 	t.pool = newPool(readers, t.connectReader)
+	t.snapshots = newSnapshots(t.connectReader)
 	t.start(ctx, tn)
 	return nil
 }
@@ -375,6 +378,7 @@ func (t *Tier) Close(ctx context.Context) error {
 		first = true
 		t.writer.close()
 		t.pool.shut()
+		t.snapshots.shut()
 		go t.shutDown()
 	})
 	if !first {
@@ -391,10 +395,12 @@ func (t *Tier) Close(ctx context.Context) error {
 func (t *Tier) shutDown() {
 	defer close(t.closed)
 	<-t.writer.over
+	t.snapshots.endAll()
+	<-t.snapshots.quiet
 	<-t.pool.quiet
 	t.stop()
 	<-t.checkpoints.over
-	errs := []error{t.watch.close(), t.pool.close()}
+	errs := []error{t.watch.close(), t.pool.close(), t.snapshots.close()}
 	for _, c := range []*conn{t.background, t.own} {
 		if c != nil {
 			errs = append(errs, c.close())

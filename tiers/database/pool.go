@@ -74,6 +74,12 @@ func (p *pool) get(ctx context.Context) (*conn, error) {
 
 func (p *pool) put(c *conn) { p.idle <- c }
 
+// drop closes a lent connection, in whose place another one may be opened.
+func (p *pool) drop(c *conn) {
+	_ = c.close() // nothing was written through it
+	p.spare <- struct{}{}
+}
+
 // shut refuses new users; quiet is closed when the last one has gone.
 func (p *pool) shut() {
 	p.mu.Lock()
@@ -98,6 +104,11 @@ func (p *pool) close() error {
 			return errors.Join(errs...)
 		}
 	}
+}
+
+// lender lends connections for reading: a tier does, and a snapshot.
+type lender interface {
+	read(ctx context.Context, fn func(c *conn) error) error
 }
 
 // read lends fn a connection. Where another process is in the way for a moment
