@@ -50,6 +50,7 @@ func (tx *Tx) matters() bool {
 }
 
 func (tx *Tx) committed(ctx context.Context) {
+	tx.afterEnd() // first: what is called now may need what the transaction kept
 	tx.mu.Lock()
 	hooks := tx.onCommit
 	tx.onCommit = nil

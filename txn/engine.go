@@ -179,7 +179,11 @@ func (e *Engine) View(ctx context.Context, fn func(*Tx) error) (err error) {
 		return err
 	}
 	defer tx.afterEnd()
-	defer func() { err = errors.Join(err, tx.closeSnapshots()) }()
+	defer func() {
+		if e := tx.closeSnapshots(); e != nil {
+			err = errors.Join(err, e)
+		}
+	}()
 	defer tx.end()
 	return fn(tx)
 }

@@ -81,7 +81,8 @@ func (tx *Tx) OnCommit(fn func(context.Context)) {
 	tx.onCommit = append(tx.onCommit, fn)
 }
 
-// AtEnd has fn called once the transaction is over, whatever became of it.
+// AtEnd has fn called once the transaction is over, whatever became of it: after
+// the commit, and before what OnCommit was given.
 func (tx *Tx) AtEnd(fn func()) {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
