@@ -29,6 +29,9 @@ type flawed struct {
 	ping       func(ctx context.Context) error
 	describe   func() tiers.Info
 	diagnose   func(ctx context.Context) []tiers.Finding
+	prepare    func(ctx context.Context, c tiers.Commit) (func() []tiers.Record, func(), error)
+	reserve    func(ctx context.Context, ks []tiers.Key) ([]tiers.Reservation, error)
+	snapshot   func(ctx context.Context) (tiers.Snapshot, error)
 }
 
 func (f *flawed) Load(ctx context.Context, k tiers.Key) (tiers.Record, error) {
@@ -155,6 +158,27 @@ func (f *flawed) Diagnose(ctx context.Context) []tiers.Finding {
 		return f.diagnose(ctx)
 	}
 	return f.reference.Diagnose(ctx)
+}
+
+func (f *flawed) Prepare(ctx context.Context, c tiers.Commit) (publish func() []tiers.Record, abort func(), err error) {
+	if f.prepare != nil {
+		return f.prepare(ctx, c)
+	}
+	return f.reference.Prepare(ctx, c)
+}
+
+func (f *flawed) Reserve(ctx context.Context, ks []tiers.Key) ([]tiers.Reservation, error) {
+	if f.reserve != nil {
+		return f.reserve(ctx, ks)
+	}
+	return f.reference.Reserve(ctx, ks)
+}
+
+func (f *flawed) Snapshot(ctx context.Context) (tiers.Snapshot, error) {
+	if f.snapshot != nil {
+		return f.snapshot(ctx)
+	}
+	return f.reference.Snapshot(ctx)
 }
 
 // filtered is a listing with some records changed or left out.

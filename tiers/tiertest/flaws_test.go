@@ -12,5 +12,6 @@ type flaw struct {
 }
 
 func flaws() []flaw {
-	return slices.Concat(valueFlaws(), versionFlaws(), expiryFlaws(), listFlaws(), batchFlaws(), applyFlaws(), lifeFlaws())
+	return slices.Concat(valueFlaws(), versionFlaws(), expiryFlaws(), listFlaws(), batchFlaws(), applyFlaws(), lifeFlaws(),
+		reserveFlaws(), publishFlaws(), snapshotFlaws())
 }

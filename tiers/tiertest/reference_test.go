@@ -213,11 +213,21 @@ func (t *reference) page(ctx context.Context, q tiers.Query) ([]tiers.Record, er
 	if err := space.Check(); err != nil {
 		return nil, tiers.Fail("list", "reference", tiers.Key{Namespace: q.Namespace, Category: q.Category}, err)
 	}
+	page := t.selected(q)
+	if q.Limit > 0 && len(page) > q.Limit {
+		page = page[:q.Limit]
+	}
+	return page, nil
+}
+
+// selected answers what a query selects, in order and without its limit.
+func (t *reference) selected(q tiers.Query) []tiers.Record {
 	now := t.clock.Now()
 	var page []tiers.Record
 	for k, r := range t.records {
 		beyond := q.After == "" || !q.Reverse && k.Name > q.After || q.Reverse && k.Name < q.After
-		if k.Space() == space && beyond && strings.HasPrefix(k.Name, q.Prefix) && r.Live(now) {
+		here := k.Namespace == q.Namespace && k.Category == q.Category
+		if here && beyond && strings.HasPrefix(k.Name, q.Prefix) && r.Live(now) {
 			page = append(page, copied(r))
 		}
 	}
@@ -225,10 +235,7 @@ func (t *reference) page(ctx context.Context, q tiers.Query) ([]tiers.Record, er
 	if q.Reverse {
 		slices.Reverse(page)
 	}
-	if q.Limit > 0 && len(page) > q.Limit {
-		page = page[:q.Limit]
-	}
-	return page, nil
+	return page
 }
 
 func (t *reference) Spaces(ctx context.Context) iter.Seq2[tiers.Space, error] {
@@ -454,6 +461,7 @@ func honest() Config {
 		Durable: true, Shared: true, MaxValue: referenceLimit,
 		Require: []Capability{
 			Applier, Batcher, AtomicBatch, Exister, Toucher, Sweeper, Pinger, Statser, Counter, Describer, Diagnoser,
+			Publisher, Reserver, Snapshotter,
 		},
 	}
 }

@@ -231,6 +231,12 @@ func (t *T) has(c Capability) bool {
 		_, ok = tiers.As[tiers.Describer](t.Tier)
 	case Diagnoser:
 		_, ok = tiers.As[tiers.Diagnoser](t.Tier)
+	case Publisher:
+		_, ok = tiers.As[tiers.Publisher](t.Tier)
+	case Reserver:
+		_, ok = tiers.As[tiers.Reserver](t.Tier)
+	case Snapshotter:
+		_, ok = tiers.As[tiers.Snapshotter](t.Tier)
 	}
 	return ok
 }

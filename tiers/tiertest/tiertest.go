@@ -53,6 +53,9 @@ const (
 	Counter     Capability = "Counter"
 	Describer   Capability = "Describer"
 	Diagnoser   Capability = "Diagnoser"
+	Publisher   Capability = "Publisher"
+	Reserver    Capability = "Reserver"
+	Snapshotter Capability = "Snapshotter"
 )
 
 // Config says what is tested and what it promises.
@@ -168,6 +171,9 @@ func groups() []group {
 		{"listing", listingRules()},
 		{"batches", batchRules()},
 		{"apply", applyRules()},
+		{"reserving", reserveRules()},
+		{"publishing", publishRules()},
+		{"snapshots", snapshotRules()},
 		{"sweeping", sweepRules()},
 		{"contexts", contextRules()},
 		{"lifecycle", lifecycleRules()},

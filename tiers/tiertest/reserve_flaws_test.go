@@ -1,0 +1,93 @@
+package tiertest
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/sagestore/sagestore/tiers"
+)
+
+func reserveFlaws() []flaw {
+	edited := func(edit func(f *flawed, r *tiers.Reservation)) func(f *flawed) {
+		return func(f *flawed) {
+			f.reserve = func(ctx context.Context, ks []tiers.Key) ([]tiers.Reservation, error) {
+				out, err := f.reference.Reserve(ctx, ks)
+				for i := range out {
+					edit(f, &out[i])
+				}
+				return out, err
+			}
+		}
+	}
+	// forgets lets what was reserved be issued again.
+	forgets := func(f *flawed) {
+		f.reserve = func(ctx context.Context, ks []tiers.Key) ([]tiers.Reservation, error) {
+			var high tiers.Version
+			f.inside(func() { high = f.high })
+			out, err := f.reference.Reserve(ctx, ks)
+			f.inside(func() { f.high = high })
+			return out, err
+		}
+	}
+	return []flaw{
+		{"answers expired versions", "reserving/reserve answers what is live", func(f *flawed) {
+			f.reserve = func(ctx context.Context, ks []tiers.Key) ([]tiers.Reservation, error) {
+				out, err := f.reference.Reserve(ctx, ks)
+				for i := range out {
+					f.inside(func() { out[i].Version = f.records[ks[i]].Version })
+				}
+				return out, err
+			}
+		}},
+		{"says nothing of created", "reserving/reserve answers what is live", edited(func(_ *flawed, r *tiers.Reservation) { r.Created = time.Time{} })},
+		{"reserves below earlier saves", "reserving/a reserved version is between earlier saves and later ones", edited(func(_ *flawed, r *tiers.Reservation) {
+			r.Next = r.Version
+		})},
+		{"forgets what it reserved", "reserving/a reserved version is between earlier saves and later ones", forgets},
+		{"reserves by the clock", "reserving/reserved versions grow when the clock is set back", edited(func(f *flawed, r *tiers.Reservation) {
+			r.Next = tiers.Version(f.clock.Now().UnixMicro()) //nolint:gosec // a time of today
+		})},
+		{"reserves for one handle", "reserving/other handles save above what was reserved", forgets},
+		{"forgets when it is closed", "reserving/reserved versions last across opening again", func(f *flawed) {
+			f.end = func(ctx context.Context) error {
+				f.inside(func() { f.high = 0 })
+				return f.reference.Close(ctx)
+			}
+		}},
+		{"applies nothing that was reserved", "reserving/a reserved version is applied over what was seen", func(f *flawed) {
+			f.apply = func(ctx context.Context, _ []tiers.Record, _ []tiers.Cond) error { return ctx.Err() }
+		}},
+		{"applies what was reserved over anything", "reserving/a reserved version gives way to a save that came between", func(f *flawed) {
+			f.apply = func(ctx context.Context, rs []tiers.Record, over []tiers.Cond) error {
+				if over != nil {
+					for _, r := range rs {
+						f.inside(func() { delete(f.records, r.Key) })
+					}
+				}
+				return f.reference.Apply(ctx, rs, nil)
+			}
+		}},
+		{"reserves one version for all", "reserving/nobody else gets a reserved version", func(f *flawed) {
+			var once sync.Once
+			var first tiers.Version
+			f.reserve = func(ctx context.Context, ks []tiers.Key) ([]tiers.Reservation, error) {
+				out, err := f.reference.Reserve(ctx, ks)
+				once.Do(func() { first = out[0].Next })
+				for i := range out {
+					out[i].Next = first
+				}
+				return out, err
+			}
+		}},
+		{"reserves for any key", "reserving/reserve refuses what other calls refuse", func(f *flawed) {
+			f.reserve = func(ctx context.Context, ks []tiers.Key) ([]tiers.Reservation, error) {
+				out, err := f.reference.Reserve(ctx, ks)
+				if err != nil {
+					return make([]tiers.Reservation, len(ks)), nil
+				}
+				return out, nil
+			}
+		}},
+	}
+}
