@@ -60,21 +60,39 @@ type mark struct {
 
 // next answers a version above after, above all issued ones, and not below the
 // clock.
-func (m *mark) next(ctx context.Context, after tiers.Version) (tiers.Version, error) {
+func (m *mark) next(ctx context.Context, after tiers.Version) (v tiers.Version, err error) {
 	now := m.now()
-	var v tiers.Version
-	err := m.update(ctx, func(issued tiers.Version) tiers.Version {
-		v = max(now, issued+1)
-		if after < v {
-			return v
-		}
-		v = after + 1
-		if v > now+farAhead {
-			return issued
-		}
-		return v
+	err = m.update(ctx, func(issued tiers.Version) tiers.Version {
+		v, issued = above(now, issued, after)
+		return issued
 	})
 	return v, err
+}
+
+// nextOf answers such a version for each, in one step.
+func (m *mark) nextOf(ctx context.Context, after []tiers.Version) ([]tiers.Version, error) {
+	now := m.now()
+	out := make([]tiers.Version, len(after))
+	err := m.update(ctx, func(issued tiers.Version) tiers.Version {
+		for i := range after {
+			out[i], issued = above(now, issued, after[i])
+		}
+		return issued
+	})
+	return out, err
+}
+
+// above answers the version, and what is issued then.
+func above(now, issued, after tiers.Version) (v, then tiers.Version) {
+	v = max(now, issued+1)
+	if after < v {
+		return v, v
+	}
+	v = after + 1
+	if v > now+farAhead {
+		return v, issued
+	}
+	return v, v
 }
 
 func (m *mark) now() tiers.Version { return tiers.Version(max(m.clock.Now().UnixMicro(), 1)) }

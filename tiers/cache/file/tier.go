@@ -34,8 +34,8 @@ type Config struct {
 }
 
 // Tier is an open cache. Its methods are those of [tiers.Tier] and of the
-// capabilities [tiers.Applier], [tiers.Batcher] (not atomic), [tiers.Exister],
-// [tiers.Toucher], [tiers.Sweeper], [tiers.Pinger], [tiers.Statser],
+// capabilities [tiers.Applier], [tiers.Batcher] (not atomic), [tiers.Reserver],
+// [tiers.Exister], [tiers.Toucher], [tiers.Sweeper], [tiers.Pinger], [tiers.Statser],
 // [tiers.Counter], [tiers.Describer] and [tiers.Diagnoser].
 type Tier struct{ *filetree.Tree }
 
@@ -81,6 +81,7 @@ var (
 	_ tiers.Tier      = (*Tier)(nil)
 	_ tiers.Applier   = (*Tier)(nil)
 	_ tiers.Batcher   = (*Tier)(nil)
+	_ tiers.Reserver  = (*Tier)(nil)
 	_ tiers.Exister   = (*Tier)(nil)
 	_ tiers.Toucher   = (*Tier)(nil)
 	_ tiers.Sweeper   = (*Tier)(nil)

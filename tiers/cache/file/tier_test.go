@@ -30,7 +30,7 @@ var suite = tiertest.Config{
 	Shared:  true,
 	Require: []tiertest.Capability{
 		tiertest.Applier, tiertest.Batcher, tiertest.Exister, tiertest.Toucher, tiertest.Sweeper, tiertest.Pinger,
-		tiertest.Statser, tiertest.Counter, tiertest.Describer, tiertest.Diagnoser,
+		tiertest.Statser, tiertest.Counter, tiertest.Describer, tiertest.Diagnoser, tiertest.Reserver,
 	},
 }
 
