@@ -31,7 +31,7 @@ func TestConformance(t *testing.T) {
 				Durable: true, Shared: true, ServerClock: true,
 				Require: []tiertest.Capability{
 					tiertest.Applier, tiertest.Batcher, tiertest.AtomicBatch, tiertest.Exister, tiertest.Toucher, tiertest.Sweeper,
-					tiertest.Pinger, tiertest.Statser, tiertest.Counter, tiertest.Describer, tiertest.Diagnoser,
+					tiertest.Pinger, tiertest.Statser, tiertest.Counter, tiertest.Describer, tiertest.Diagnoser, tiertest.Reserver,
 				},
 				MaxValue: 16 << 20,
 			})

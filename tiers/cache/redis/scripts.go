@@ -12,7 +12,7 @@ type script struct{ source, sha string }
 // scripts are all programs of a tier. Each changes everything or nothing: what
 // can fail, for want of memory or because a key holds another type, comes
 // before the first record is touched.
-type scripts struct{ saveOne, save, apply, remove, touch, prune, count script }
+type scripts struct{ saveOne, save, apply, remove, reserve, touch, prune, count script }
 
 func newScripts() scripts {
 	return scripts{
@@ -20,6 +20,7 @@ func newScripts() scripts {
 		save:    newScript(luaSave),
 		apply:   newScript(luaCommon, luaApply),
 		remove:  newScript(luaCommon, luaRemove),
+		reserve: newScript(luaCommon, luaReserve),
 		touch:   newScript(luaCommon, luaTouch),
 		prune:   newScript(luaCommon, luaPrune),
 		count:   newScript(luaCommon, luaCount),
@@ -27,7 +28,7 @@ func newScripts() scripts {
 }
 
 func (s scripts) all() []script {
-	return []script{s.saveOne, s.save, s.apply, s.remove, s.touch, s.prune, s.count}
+	return []script{s.saveOne, s.save, s.apply, s.remove, s.reserve, s.touch, s.prune, s.count}
 }
 
 func newScript(parts ...string) script {

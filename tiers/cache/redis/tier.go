@@ -52,6 +52,7 @@ var (
 	_ tiers.Tier      = (*Tier)(nil)
 	_ tiers.Applier   = (*Tier)(nil)
 	_ tiers.Batcher   = (*Tier)(nil)
+	_ tiers.Reserver  = (*Tier)(nil)
 	_ tiers.Exister   = (*Tier)(nil)
 	_ tiers.Toucher   = (*Tier)(nil)
 	_ tiers.Sweeper   = (*Tier)(nil)
