@@ -20,7 +20,7 @@ func opener(o Options) func(context.Context, string, tiers.Clock) (tiers.Tier, e
 func everything() []tiertest.Capability {
 	return []tiertest.Capability{
 		tiertest.Applier, tiertest.Batcher, tiertest.AtomicBatch, tiertest.Exister, tiertest.Toucher, tiertest.Sweeper,
-		tiertest.Pinger, tiertest.Statser, tiertest.Counter, tiertest.Describer, tiertest.Diagnoser,
+		tiertest.Pinger, tiertest.Statser, tiertest.Counter, tiertest.Describer, tiertest.Diagnoser, tiertest.Publisher,
 	}
 }
 
