@@ -22,38 +22,43 @@ var durable = []string{"cache", "database", "file"}
 // Two handles of one store are to each other what two processes are.
 func TestTwoHandlesLoseNothing(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	handles := []*store{open(t, dir, false), open(t, dir, false)}
 	ctx := context.Background()
-	const callers, each = 3, 12
-	var g sync.WaitGroup
-	for _, w := range handles {
-		for range callers {
-			g.Go(func() {
-				for range each {
-					err := w.Update(ctx, func(tx *txn.Tx) error {
-						for _, name := range durable {
-							if err := increment(ctx, tx.Tier(name)); err != nil {
-								return err
+	for _, tiersOf := range [][]string{{"cache"}, {"file"}, {"cache", "file"}, durable} {
+		t.Run(strings.Join(tiersOf, " "), func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			handles := []*store{open(t, dir, false), open(t, dir, false)}
+			const callers, each = 3, 12
+			var g sync.WaitGroup
+			for _, w := range handles {
+				for range callers {
+					g.Go(func() {
+						for range each {
+							err := w.Update(ctx, func(tx *txn.Tx) error {
+								for _, name := range tiersOf {
+									if err := increment(ctx, tx.Tier(name)); err != nil {
+										return err
+									}
+								}
+								return nil
+							}, txn.Options{Retry: 100000})
+							if err != nil {
+								t.Error(err)
+								return
 							}
 						}
-						return nil
-					}, txn.Options{Retry: 100000})
-					if err != nil {
-						t.Error(err)
-						return
+					})
+				}
+			}
+			g.Wait()
+			for i, w := range handles {
+				for _, name := range tiersOf {
+					if got := loaded(t, w.all[name], "n"); got != fmt.Sprint(2*callers*each) {
+						t.Errorf("handle %d: %s counted to %s, want %d", i, name, got, 2*callers*each)
 					}
 				}
-			})
-		}
-	}
-	g.Wait()
-	for i, w := range handles {
-		for _, name := range durable {
-			if got := loaded(t, w.all[name], "n"); got != fmt.Sprint(2*callers*each) {
-				t.Errorf("handle %d: %s counted to %s, want %d", i, name, got, 2*callers*each)
 			}
-		}
+		})
 	}
 }
 
@@ -64,7 +69,7 @@ func TestBlindWritesOfTwoHandlesStayWhole(t *testing.T) {
 	dir := t.TempDir()
 	handles := []*store{open(t, dir, false), open(t, dir, false)}
 	ctx := context.Background()
-	for round := range 30 {
+	for round := range 150 {
 		var g sync.WaitGroup
 		for i, w := range handles {
 			g.Go(func() {
