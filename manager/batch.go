@@ -12,7 +12,8 @@ import (
 // SaveMany stores all values, at once where the tier can. Values that can't be
 // encoded and keys that can't be stored are found before anything is stored.
 // After that one entry may fail without the others: the error joins one
-// *tiers.Error for each key that failed. The options hold for every entry.
+// *tiers.Error for each key that failed. The options hold for every entry. In a
+// transaction it stores all or, when it answers an error, none.
 func (c *Collection[T]) SaveMany(ctx context.Context, vs map[string]T, opts ...SaveOption) error {
 	if c.err != nil {
 		return c.fail("save", "", c.err)
@@ -20,7 +21,7 @@ func (c *Collection[T]) SaveMany(ctx context.Context, vs map[string]T, opts ...S
 	if len(vs) == 0 {
 		return nil
 	}
-	ctx, call, err := c.route.begin(ctx, "save many", len(vs))
+	ctx, call, err := c.begin(ctx, "save many", len(vs))
 	if err != nil {
 		return c.fail("save", "", err)
 	}
@@ -64,6 +65,10 @@ func (p *place) failMany(op string, err error) error {
 // putMany stores encoded records.
 func (p *place) putMany(ctx context.Context, rs []tiers.Record, o saveOptions) error {
 	r := p.route
+	if p.tx != nil && p.tx.all.readOnly {
+		_, err := tiers.SaveMany(ctx, p.tier, rs, nil) // which says so
+		return err
+	}
 	if err := r.register(ctx, rs[0].Schema); err != nil {
 		return err
 	}
@@ -76,6 +81,9 @@ func (p *place) putMany(ctx context.Context, rs []tiers.Record, o saveOptions) e
 		return err
 	}
 	defer release()
+	if rs[0].Schema < r.schema.Load() && p.tx != nil {
+		return p.storeInTx(ctx, rs, o.cond)
+	}
 	if rs[0].Schema < r.schema.Load() {
 		var errs []error
 		for _, rec := range rs {
@@ -88,7 +96,33 @@ func (p *place) putMany(ctx context.Context, rs []tiers.Record, o saveOptions) e
 	if _, ok := o.cond.Version(); ok {
 		conds = slices.Repeat([]tiers.Cond{o.cond}, len(rs))
 	}
-	_, err = tiers.SaveMany(ctx, r.tier, rs, conds)
+	_, err = tiers.SaveMany(ctx, p.tier, rs, conds)
+	return err
+}
+
+// storeInTx stores all, or none: each has to keep its condition and must not
+// replace a record of a newer schema.
+func (p *place) storeInTx(ctx context.Context, rs []tiers.Record, cond tiers.Cond) error {
+	ks := make([]tiers.Key, len(rs))
+	for i := range rs {
+		ks[i] = rs[i].Key
+	}
+	now, err := tiers.LoadMany(ctx, p.tier, ks)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for i, rec := range rs {
+		err := cond.Holds(now[i].Version)
+		if err == nil && now[i].Schema > rec.Schema {
+			err = newerSchema(now[i].Schema, rec.Schema)
+		}
+		errs = append(errs, p.fail("save", rec.Name, err))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	_, err = tiers.SaveMany(ctx, p.tier, rs, nil)
 	return err
 }
 
@@ -113,6 +147,12 @@ func (p *place) enterSessions(ctx context.Context, rs []tiers.Record) (release f
 		ids[id.id] = id
 	}
 	for _, id := range slices.Sorted(maps.Keys(ids)) {
+		if p.tx != nil {
+			if err := p.tx.enter(ctx, ids[id]); err != nil {
+				return release, p.fail("save", Key(id), err)
+			}
+			continue
+		}
 		s, err := p.route.core.sessions.enter(ctx, ids[id])
 		if err != nil {
 			release()
@@ -151,13 +191,13 @@ func (p *place) getMany(ctx context.Context, keys []string) (found []tiers.Recor
 	if len(ks) == 0 {
 		return nil, errors.Join(errs...)
 	}
-	ctx, c, err := p.route.begin(ctx, "load many", len(ks))
+	ctx, c, err := p.begin(ctx, "load many", len(ks))
 	if err != nil {
 		return nil, p.fail("load", "", err)
 	}
 	var recs []tiers.Record
 	if err = p.route.settle(ctx); err == nil {
-		recs, err = tiers.LoadMany(ctx, p.route.tier, ks)
+		recs, err = tiers.LoadMany(ctx, p.tier, ks)
 	}
 	for _, rec := range recs {
 		if rec.Version != 0 {
@@ -205,13 +245,13 @@ func (p *place) removeMany(ctx context.Context, keys []string) (existed int, err
 	if err := errors.Join(errs...); err != nil || len(ks) == 0 {
 		return 0, err
 	}
-	ctx, c, err := p.route.begin(ctx, "delete many", len(ks))
+	ctx, c, err := p.begin(ctx, "delete many", len(ks))
 	if err != nil {
 		return 0, p.fail("delete", "", err)
 	}
 	var there []bool
 	if err = p.route.settle(ctx); err == nil {
-		there, err = tiers.DeleteMany(ctx, p.route.tier, ks, nil)
+		there, err = tiers.DeleteMany(ctx, p.tier, ks, nil)
 	}
 	for _, was := range there {
 		if was {

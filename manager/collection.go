@@ -68,7 +68,7 @@ func Check(cs ...interface{ Check() error }) error {
 }
 
 // Check answers what is wrong with the collection.
-func (c *Collection[T]) Check() error { return c.fail("check", "", c.err) }
+func (c *Collection[T]) Check() error { return c.complete("check", "", c.err) }
 
 // Category answers the name of the category.
 func (c *Collection[T]) Category() string {
@@ -77,6 +77,19 @@ func (c *Collection[T]) Category() string {
 	}
 	return c.route.category
 }
+
+// In answers the collection as the transaction sees it. A save there answers a
+// provisional version, see [Collection.VersionIn]; a transaction of another store
+// is the error of every call.
+func (c *Collection[T]) In(tx *Tx) *Collection[T] {
+	in := *c
+	in.place = c.in(tx)
+	return &in
+}
+
+// VersionIn answers the version that the commit of a transaction gave to a key
+// of the collection, see [Tx.Version].
+func (c *Collection[T]) VersionIn(tx *Tx, key string) tiers.Version { return c.versionIn(tx, key) }
 
 // Save stores v under the key. It returns nil only when every caller in the
 // tier's scope can load v. Without an option the entry lives as long as the
@@ -99,7 +112,7 @@ func (c *Collection[T]) save(ctx context.Context, key string, v *T, o saveOption
 	if err := c.check(key); err != nil {
 		return tiers.Record{}, c.fail("save", key, err)
 	}
-	ctx, call, err := c.route.begin(ctx, "save", 1)
+	ctx, call, err := c.begin(ctx, "save", 1)
 	if err != nil {
 		return tiers.Record{}, c.fail("save", key, err)
 	}
@@ -140,7 +153,7 @@ func (c *Collection[T]) load(ctx context.Context, key string) (v T, rec tiers.Re
 	if err = c.check(key); err != nil {
 		return v, rec, c.fail("load", key, err)
 	}
-	ctx, call, err := c.route.begin(ctx, "load", 1)
+	ctx, call, err := c.begin(ctx, "load", 1)
 	if err != nil {
 		return v, rec, c.fail("load", key, err)
 	}
@@ -197,7 +210,8 @@ func (c *Collection[T]) Delete(ctx context.Context, key string, opts ...DeleteOp
 // Touch lets the entry live anew, as long as the category or the option says,
 // and tells whether it was there. Neither its version nor its time of change
 // moves. A tier of the app's own that is no [tiers.Toucher] answers
-// [tiers.ErrUnsupported].
+// [tiers.ErrUnsupported]. In a transaction it is a load and a save: the version
+// grows and the time of change moves.
 func (c *Collection[T]) Touch(ctx context.Context, key string, life ...Life) (existed bool, err error) {
 	return c.touch(ctx, key, life)
 }

@@ -16,11 +16,15 @@ import (
 // what came of it, error or value; each waits only as long as its own context
 // allows and has a copy of its own. The context given to compute ends when no
 // caller waits any more. A value that another process saved meanwhile stands,
-// and is the answer.
+// and is the answer. In a transaction it is a load and, on a miss, a save there;
+// every caller computes for himself.
 func (c *Collection[T]) Fetch(ctx context.Context, key string, compute func(context.Context) (T, error), opts ...SaveOption) (T, error) {
 	v, _, err := c.load(ctx, key)
 	if !errors.Is(err, tiers.ErrNotFound) {
 		return v, err
+	}
+	if c.tx != nil {
+		return c.fetchInTx(ctx, key, compute, saveOptionsOf(opts))
 	}
 	slot, open := c.route.core.gate.enter(ctx) // so that Close waits for the computation
 	if !open {
@@ -37,6 +41,19 @@ func (c *Collection[T]) Fetch(ctx context.Context, key string, compute func(cont
 		return v, c.fail("fetch", key, err)
 	}
 	if errors.Is(err, errNotStarted) || ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
+		err = c.fail("fetch", key, err)
+	}
+	return v, err
+}
+
+func (c *Collection[T]) fetchInTx(ctx context.Context, key string, compute func(context.Context) (T, error), o saveOptions) (T, error) {
+	v, err := compute(ctx)
+	if err != nil {
+		return v, err
+	}
+	rec, err := c.save(ctx, key, &v, o)
+	if err == nil {
+		v, err = c.decode(rec) // a copy of its own, as ever
 		err = c.fail("fetch", key, err)
 	}
 	return v, err

@@ -123,7 +123,7 @@ func both(a, b string) (string, bool) {
 // scanOne yields what one query selects, and tells how many that were and
 // whether the list may go on.
 func (p *place) scanOne(ctx context.Context, q query, yield func(tiers.Record, error) bool) (n int, goOn bool) {
-	ctx, c, err := p.route.begin(ctx, "list", 0)
+	ctx, c, err := p.begin(ctx, "list", 0)
 	if err == nil {
 		if err = p.route.settle(ctx); err != nil {
 			c.finish(err)
@@ -163,11 +163,11 @@ func (p *place) scanOne(ctx context.Context, q query, yield func(tiers.Record, e
 
 func (p *place) records(ctx context.Context, q query) iter.Seq2[tiers.Record, error] {
 	if q.only == "" {
-		return p.route.tier.List(ctx, q.Query)
+		return p.tier.List(ctx, q.Query)
 	}
 	return func(yield func(tiers.Record, error) bool) {
 		k := p.key(q.only)
-		rec, err := p.route.tier.Load(ctx, k)
+		rec, err := p.tier.Load(ctx, k)
 		switch {
 		case err == nil:
 			yield(rec, nil)

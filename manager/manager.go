@@ -10,7 +10,14 @@
 //	p, err = prefs.Load(ctx, "user-42") // errors.Is(err, tiers.ErrNotFound)
 //
 // A save that returned nil can be loaded by everybody in the tier's scope from
-// then on, until it expires or is deleted. Every error is a *tiers.Error that
+// then on, until it expires or is deleted. [Manager.Update] changes several keys,
+// on any tiers, as one:
+//
+//	err = m.Update(ctx, func(tx *manager.Tx) error {
+//		return prefs.In(tx).Save(ctx, "user-42", p) // without In it is no part of the transaction
+//	})
+//
+// Every error is a *tiers.Error that
 // wraps a sentinel of package tiers and names operation, tier, category and key.
 // Everything is safe for concurrent use; [Manager.Close] ends and waits for all
 // that the manager started.
@@ -27,6 +34,7 @@ import (
 	"github.com/sagestore/sagestore/config"
 	"github.com/sagestore/sagestore/serializer"
 	"github.com/sagestore/sagestore/tiers"
+	"github.com/sagestore/sagestore/txn"
 )
 
 // Manager is an open store, or the view of one namespace of it.
@@ -37,15 +45,20 @@ type Manager struct {
 	err       error // the namespace's name can't be used
 }
 
-// Scope is what a collection belongs to: a *Manager. Libraries that keep things
-// in a store take one.
-type Scope interface{ scope() scope }
+// Scope is what a collection belongs to: a *Manager, or a *Tx. Libraries that
+// keep things in a store take one; with Update they do several things as one,
+// which is a savepoint in a *Tx.
+type Scope interface {
+	Update(ctx context.Context, fn func(*Tx) error, opts ...TxOption) error
+	scope() scope
+}
 
 // scope is what a collection needs to know of its Scope.
 type scope struct {
 	core      *core
 	namespace string
 	err       error
+	tx        *Tx // or nil
 }
 
 func (m *Manager) scope() scope { return scope{core: m.core, namespace: m.namespace, err: m.err} }
@@ -60,7 +73,9 @@ type core struct {
 	moved    bool // old homes are not looked at
 
 	system      tiers.System
-	systemTier  tiers.Tier // that offers it
+	systemTier  tiers.Tier      // that offers it
+	committer   tiers.Committer // of systemTier, or nil
+	engine      *txn.Engine
 	stations    map[string]*station
 	order       []string // names of the stations
 	epoch       string
@@ -118,7 +133,7 @@ func (m *Manager) Close(ctx context.Context) error {
 		c.jobs.stop()
 		flushed := c.jobs.flush(ctx)
 		c.gate.over.Store(true)
-		err = errors.Join(flushed, c.closeTiers(context.WithoutCancel(ctx)))
+		err = errors.Join(flushed, c.engine.Close(context.WithoutCancel(ctx)), c.closeTiers(context.WithoutCancel(ctx)))
 		if err != nil {
 			err = &tiers.Error{Op: "close", Err: err}
 		}

@@ -27,13 +27,17 @@ const (
 //
 // Callers of one process take turns on a key, so that many of them get through
 // without conflicts. fn must not change the same key by another call. With
-// [IfVersion] or [IfAbsent] a conflict is the answer.
+// [IfVersion] or [IfAbsent] a conflict is the answer. In a transaction fn runs
+// once, and it is for the commit to find a conflict.
 func (c *Collection[T]) Modify(ctx context.Context, key string, fn func(v *T, found bool) error, opts ...SaveOption) (T, error) {
 	var zero T
 	if err := c.check(key); err != nil {
 		return zero, c.fail("modify", key, err)
 	}
 	o := saveOptionsOf(opts)
+	if c.tx != nil {
+		return c.modifyOnce(ctx, key, fn, o)
+	}
 	_, conditional := o.cond.Version()
 	slot, open := c.route.core.gate.enter(ctx) // so that Close waits for all of it
 	if !open {
@@ -80,7 +84,7 @@ func (c *Collection[T]) modifyOnce(ctx context.Context, key string, fn func(v *T
 	}
 	o.cond = tiers.If(rec.Version)
 	if _, err := c.save(ctx, key, &v, o); err != nil {
-		if errors.Is(err, tiers.ErrConflict) || errors.Is(err, tiers.ErrExists) {
+		if c.tx == nil && (errors.Is(err, tiers.ErrConflict) || errors.Is(err, tiers.ErrExists)) {
 			return zero, errors.Join(errRaced, err)
 		}
 		return zero, err

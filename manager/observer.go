@@ -44,15 +44,23 @@ type call struct {
 	end   func(error)
 	slot  uint32
 	timed bool
+	inTx  bool // its transaction is inside the gate
+}
+
+// begin is the route's, for a call of a place.
+func (p *place) begin(ctx context.Context, op string, keys int) (context.Context, call, error) {
+	if p.tx != nil && p.tx.over.Load() {
+		return ctx, call{}, errTxDone
+	}
+	return p.route.begin(ctx, op, keys, p.tx != nil)
 }
 
 // begin enters the gate, starts the clock and tells the observer.
-func (r *route) begin(ctx context.Context, op string, keys int) (context.Context, call, error) {
-	slot, open := r.core.gate.enter(ctx)
-	if !open {
+func (r *route) begin(ctx context.Context, op string, keys int, inTx bool) (context.Context, call, error) {
+	c := call{route: r, op: op, inTx: inTx}
+	if !c.enter(ctx) {
 		return ctx, call{}, tiers.Hint(tiers.ErrClosed, "the manager was closed")
 	}
-	c := call{route: r, op: op, slot: slot}
 	if (r.meter.calls.Add(1)-1)&r.meter.mask == 0 {
 		c.timed, c.start = true, r.core.clock.Now()
 	}
@@ -74,7 +82,21 @@ func (c *call) finish(err error) {
 	if c.end != nil {
 		c.end(err)
 	}
-	r.core.gate.leave(c.slot)
+	c.leave()
+}
+
+func (c *call) enter(ctx context.Context) (open bool) {
+	if c.inTx {
+		return true
+	}
+	c.slot, open = c.route.core.gate.enter(ctx)
+	return open
+}
+
+func (c *call) leave() {
+	if !c.inTx {
+		c.route.core.gate.leave(c.slot)
+	}
 }
 
 // isFault tells errors from answers: a key that is not there is no fault.
@@ -86,15 +108,12 @@ func isFault(err error) bool {
 // pause leaves the gate while a list waits for its reader, whose time does not
 // count either.
 func (c *call) pause() {
-	c.route.core.gate.leave(c.slot)
+	c.leave()
 	c.timed = false
 }
 
 // resume enters the gate again.
-func (c *call) resume(ctx context.Context) (open bool) {
-	c.slot, open = c.route.core.gate.enter(ctx)
-	return open
-}
+func (c *call) resume(ctx context.Context) (open bool) { return c.enter(ctx) }
 
 // abandon is finish for a call that is not inside the gate.
 func (c *call) abandon(err error) {

@@ -187,6 +187,9 @@ func (c *core) openAll(ctx context.Context, drivers tiers.Drivers) error {
 		return err
 	}
 	c.openSessions()
+	if err := c.openEngine(); err != nil {
+		return err
+	}
 	return c.compareFacts(ctx)
 }
 

@@ -15,7 +15,9 @@ import (
 // stores and the untyped calls have in common. Values are encoded here and
 // decoded by the callers.
 type place struct {
-	route     *route // nil when err says why
+	route     *route     // nil when err says why
+	tier      tiers.Tier // the route's, or what a transaction sees of it
+	tx        *Tx        // nil outside of transactions
 	namespace string
 	err       error
 }
@@ -28,8 +30,18 @@ func (p *place) key(name string) tiers.Key {
 	return k
 }
 
-// fail completes an error with what the call was about, and with what to do.
+// fail completes the error of a call. In a transaction it sees to it that a
+// failure which the function swallows is not committed.
 func (p *place) fail(op, name string, err error) error {
+	err = p.complete(op, name, err)
+	if p.tx != nil && err != nil {
+		return p.tx.failed(err)
+	}
+	return err
+}
+
+// complete completes an error with what the call was about, and with what to do.
+func (p *place) complete(op, name string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -102,6 +114,9 @@ func (p *place) encode(name string, v any, schema uint32) (tiers.Record, error) 
 // put stores an encoded record.
 func (p *place) put(ctx context.Context, rec tiers.Record, o saveOptions) (tiers.Record, error) {
 	r := p.route
+	if p.tx != nil && p.tx.all.readOnly {
+		return p.tier.Save(ctx, rec, o.cond) // which says so
+	}
 	if err := r.register(ctx, rec.Schema); err != nil {
 		return tiers.Record{}, err
 	}
@@ -117,6 +132,12 @@ func (p *place) put(ctx context.Context, rec tiers.Record, o saveOptions) (tiers
 	if err != nil {
 		return tiers.Record{}, err
 	}
+	if p.tx != nil {
+		if err := p.tx.enter(ctx, id); err != nil {
+			return tiers.Record{}, err
+		}
+		return p.store(ctx, rec, o.cond)
+	}
 	s, err := r.core.sessions.enter(ctx, id)
 	if err != nil {
 		return tiers.Record{}, err
@@ -130,10 +151,10 @@ func (p *place) put(ctx context.Context, rec tiers.Record, o saveOptions) (tiers
 func (p *place) store(ctx context.Context, rec tiers.Record, cond tiers.Cond) (tiers.Record, error) {
 	r := p.route
 	if rec.Schema >= r.schema.Load() {
-		return r.tier.Save(ctx, rec, cond)
+		return p.tier.Save(ctx, rec, cond)
 	}
 	for {
-		now, err := r.tier.Load(ctx, rec.Key)
+		now, err := p.tier.Load(ctx, rec.Key)
 		if err != nil && !errors.Is(err, tiers.ErrNotFound) {
 			return tiers.Record{}, err
 		}
@@ -143,7 +164,7 @@ func (p *place) store(ctx context.Context, rec tiers.Record, cond tiers.Cond) (t
 		if now.Schema > rec.Schema {
 			return tiers.Record{}, newerSchema(now.Schema, rec.Schema)
 		}
-		saved, err := r.tier.Save(ctx, rec, tiers.If(now.Version))
+		saved, err := p.tier.Save(ctx, rec, tiers.If(now.Version))
 		_, asked := cond.Version()
 		if asked || !errors.Is(err, tiers.ErrConflict) && !errors.Is(err, tiers.ErrExists) {
 			return saved, err
@@ -158,7 +179,7 @@ func (p *place) schemaOf(ctx context.Context, name string) (uint32, error) {
 	if high == 1 {
 		return 1, nil
 	}
-	now, err := p.route.tier.Load(ctx, p.key(name))
+	now, err := p.tier.Load(ctx, p.key(name))
 	switch {
 	case errors.Is(err, tiers.ErrNotFound), errors.Is(err, tiers.ErrCorrupt):
 		return high, nil
@@ -179,7 +200,7 @@ func (p *place) get(ctx context.Context, name string) (tiers.Record, error) {
 	if err := r.settle(ctx); err != nil {
 		return tiers.Record{}, err
 	}
-	rec, err := r.tier.Load(ctx, p.key(name))
+	rec, err := p.tier.Load(ctx, p.key(name))
 	if err != nil {
 		if errors.Is(err, tiers.ErrNotFound) {
 			r.meter.misses.Add(1)
@@ -206,13 +227,13 @@ func (p *place) remove(ctx context.Context, name string, opts []DeleteOption) (e
 	if err := p.check(name); err != nil {
 		return false, p.fail("delete", name, err)
 	}
-	ctx, c, err := p.route.begin(ctx, "delete", 1)
+	ctx, c, err := p.begin(ctx, "delete", 1)
 	if err != nil {
 		return false, p.fail("delete", name, err)
 	}
 	o := deleteOptionsOf(opts)
 	if err = p.route.settle(ctx); err == nil {
-		existed, err = p.route.tier.Delete(ctx, p.key(name), o.cond)
+		existed, err = p.tier.Delete(ctx, p.key(name), o.cond)
 	}
 	err = p.fail("delete", name, err)
 	c.finish(err)
@@ -224,15 +245,15 @@ func (p *place) exists(ctx context.Context, name string) (ok bool, err error) {
 	if err := p.check(name); err != nil {
 		return false, p.fail("exists", name, err)
 	}
-	ctx, c, err := p.route.begin(ctx, "exists", 1)
+	ctx, c, err := p.begin(ctx, "exists", 1)
 	if err != nil {
 		return false, p.fail("exists", name, err)
 	}
 	if err = p.route.settle(ctx); err == nil {
-		if e := p.route.exister; e != nil {
+		if e := p.route.exister; e != nil && p.tx == nil {
 			ok, err = e.Exists(ctx, p.key(name))
 		} else {
-			ok, err = tiers.Exists(ctx, p.route.tier, p.key(name))
+			ok, err = tiers.Exists(ctx, p.tier, p.key(name))
 		}
 	}
 	err = p.fail("exists", name, err)
@@ -245,13 +266,16 @@ func (p *place) touch(ctx context.Context, name string, lives []Life) (existed b
 	if err := p.check(name); err != nil {
 		return false, p.fail("touch", name, err)
 	}
-	ctx, c, err := p.route.begin(ctx, "touch", 1)
+	ctx, c, err := p.begin(ctx, "touch", 1)
 	if err != nil {
 		return false, p.fail("touch", name, err)
 	}
 	if err = p.route.settle(ctx); err == nil {
 		err = tiers.Hint(tiers.ErrUnsupported, "the tier's driver can't touch: save the value again")
-		if t := p.route.toucher; t != nil {
+		switch t := p.route.toucher; {
+		case p.tx != nil:
+			existed, err = p.touchInTx(ctx, name, lives)
+		case t != nil:
 			existed, err = t.Touch(ctx, p.key(name), p.lifetime(lives))
 		}
 	}
@@ -261,6 +285,26 @@ func (p *place) touch(ctx context.Context, name string, lives []Life) (existed b
 	err = p.fail("touch", name, err)
 	c.finish(err)
 	return existed && err == nil, err
+}
+
+// touchInTx saves what is there with another life.
+func (p *place) touchInTx(ctx context.Context, name string, lives []Life) (existed bool, err error) {
+	rec, err := p.tier.Load(ctx, p.key(name))
+	if errors.Is(err, tiers.ErrNotFound) {
+		return false, nil
+	}
+	if err == nil && p.route.policy.Session && !p.tx.all.readOnly {
+		var id sessionID
+		if id, err = sessionOf(p.namespace, name); err == nil {
+			err = p.tx.enter(ctx, id)
+		}
+	}
+	if err != nil {
+		return false, err
+	}
+	rec.TTL = p.lifetime(lives)
+	_, err = p.tier.Save(ctx, rec, tiers.Cond{})
+	return err == nil, err
 }
 
 func (p *place) lifetime(lives []Life) time.Duration {

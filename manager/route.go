@@ -40,7 +40,14 @@ func (c *core) place(b scope, category string, lib *config.Category) place {
 	if err == nil {
 		err = b.err
 	}
-	return place{route: r, namespace: b.namespace, err: err}
+	p := place{route: r, namespace: b.namespace, err: err}
+	if r != nil {
+		p.tier = r.tier
+	}
+	if b.tx != nil {
+		return p.in(b.tx)
+	}
+	return p
 }
 
 // route answers the way to a category, which is worked out once.

@@ -123,6 +123,7 @@ func (c *core) openSystem(ctx context.Context, drivers tiers.Drivers) error {
 		c.stations[first] = s
 		if system, ok := tiers.As[tiers.System](s.tier); ok {
 			c.system, c.systemTier = system, s.tier
+			c.committer, _ = tiers.As[tiers.Committer](s.tier)
 			return nil
 		}
 	}
@@ -148,6 +149,7 @@ func (c *core) openSystem(ctx context.Context, drivers tiers.Drivers) error {
 		return fmt.Errorf("%w: the sqlite driver offers no system store", tiers.ErrUnsupported)
 	}
 	c.system = system
+	c.committer, _ = tiers.As[tiers.Committer](t)
 	return nil
 }
 
@@ -175,9 +177,13 @@ func (c *core) openRest(ctx context.Context, drivers tiers.Drivers) error {
 	return errors.Join(errs...)
 }
 
-// journaled puts the journal in front of a tier whose server may be away.
+// journaled puts the journal in front of a tier whose server may be away, and of
+// one that takes part in transactions by it.
 func (c *core) journaled(ctx context.Context, s *station) error {
-	if _, away := tiers.As[tiers.Outage](s.tier); !away {
+	_, away := tiers.As[tiers.Outage](s.tier)
+	_, applies := tiers.As[tiers.Applier](s.tier)
+	_, publishes := tiers.As[tiers.Publisher](s.tier)
+	if !away && (s.name == "memory" || !applies || publishes || c.committer == nil) {
 		return nil
 	}
 	j, err := txn.Journal(ctx, s.tier, c.system, txn.Config{
@@ -188,4 +194,19 @@ func (c *core) journaled(ctx context.Context, s *station) error {
 	}
 	s.tier = j
 	return nil
+}
+
+// openEngine makes what runs transactions over the open tiers.
+func (c *core) openEngine() error {
+	e := txn.EngineConfig{System: c.system, Committer: c.committer, Clock: c.clock, Log: c.log}
+	for _, name := range c.order {
+		s := c.stations[name]
+		e.Members = append(e.Members, txn.Member{Name: name, Tier: s.tier})
+		if s.tier == c.systemTier && c.committer != nil {
+			e.Decider = name
+		}
+	}
+	var err error
+	c.engine, err = txn.New(e)
+	return err
 }

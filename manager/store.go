@@ -12,9 +12,9 @@ import (
 // Store is one tier used by name, with plain keys: see [Manager.Store]. It is
 // immutable and safe for concurrent use.
 type Store struct {
-	manager *Manager
-	own     place // the reserved category
-	tier    string
+	scope scope
+	own   place // the reserved category
+	tier  string
 }
 
 // Store answers the store of that name: a tier, or sqlite, postgres or redis for
@@ -28,13 +28,20 @@ type Store struct {
 func (m *Manager) Store(name string) *Store {
 	tier, err := m.core.plan.Store(name)
 	if err != nil {
-		return &Store{manager: m, own: place{namespace: m.namespace, err: err}}
+		return &Store{scope: m.scope(), own: place{namespace: m.namespace, err: err}}
 	}
-	return &Store{manager: m, tier: tier, own: m.core.place(m.scope(), "store."+tier, nil)}
+	return &Store{scope: m.scope(), tier: tier, own: m.core.place(m.scope(), "store."+tier, nil)}
+}
+
+// In answers the store as the transaction sees it; see [Collection.In].
+func (s *Store) In(tx *Tx) *Store {
+	in := *s
+	in.scope.tx, in.own = tx, s.own.in(tx)
+	return &in
 }
 
 // Check answers what is wrong with the name.
-func (s *Store) Check() error { return s.own.fail("check", "", s.own.err) }
+func (s *Store) Check() error { return s.own.complete("check", "", s.own.err) }
 
 // Tier answers the tier that holds the records.
 func (s *Store) Tier() string { return s.tier }
@@ -45,11 +52,11 @@ func (s *Store) at(key string) (place, string) {
 	if s.tier != "file" || !split || s.own.err != nil || tiers.CheckCategory(category) != nil {
 		return s.own, key
 	}
-	p, err := s.manager.core.plan.Policy(category, nil)
+	p, err := s.scope.core.plan.Policy(category, nil)
 	if err != nil || p.Tier != s.own.route.tierName || p.Rule == config.RuleDefaultStore || p.Rule == config.RuleParent {
 		return s.own, key
 	}
-	return s.manager.core.place(s.manager.scope(), category, nil), name
+	return s.scope.core.place(s.scope, category, nil), name
 }
 
 // Save stores a value of any type under the key; see [Manager.Save].

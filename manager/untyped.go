@@ -97,14 +97,14 @@ func (m *Manager) List(ctx context.Context, category string, opts ...ListOption)
 // Check answers what is wrong with the name of a category.
 func (m *Manager) Check(category string) error {
 	p := m.core.place(m.scope(), category, nil)
-	return p.fail("check", "", p.err)
+	return p.complete("check", "", p.err)
 }
 
 func (p *place) saveAny(ctx context.Context, key string, v any, o saveOptions) (Item, error) {
 	if err := p.check(key); err != nil {
 		return Item{}, p.fail("save", key, err)
 	}
-	ctx, c, err := p.route.begin(ctx, "save", 1)
+	ctx, c, err := p.begin(ctx, "save", 1)
 	if err != nil {
 		return Item{}, p.fail("save", key, err)
 	}
@@ -128,7 +128,7 @@ func (p *place) loadAny(ctx context.Context, key string, into any) error {
 	if err := p.check(key); err != nil {
 		return p.fail("load", key, err)
 	}
-	ctx, c, err := p.route.begin(ctx, "load", 1)
+	ctx, c, err := p.begin(ctx, "load", 1)
 	if err != nil {
 		return p.fail("load", key, err)
 	}
@@ -145,7 +145,7 @@ func (p *place) loadItem(ctx context.Context, key string) (Item, error) {
 	if err := p.check(key); err != nil {
 		return Item{}, p.fail("load", key, err)
 	}
-	ctx, c, err := p.route.begin(ctx, "load", 1)
+	ctx, c, err := p.begin(ctx, "load", 1)
 	if err != nil {
 		return Item{}, p.fail("load", key, err)
 	}
