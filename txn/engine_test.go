@@ -30,7 +30,7 @@ type store struct {
 // names are the tiers of a store.
 var names = []string{"memory", "cache", "database", "file"}
 
-func open(t *testing.T, dir string, flakyCache bool) *store {
+func open(t testing.TB, dir string, flakyCache bool) *store {
 	t.Helper()
 	w := &store{all: map[string]tiers.Tier{}}
 	ctx := context.Background()
