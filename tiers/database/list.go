@@ -206,7 +206,7 @@ func (c *conn) sums(ctx context.Context, query string, args ...driver.Value) (n,
 // long behind it.
 const sweepChunk = 500
 
-// Sweep implements tiers.Sweeper.
+// Sweep implements tiers.Sweeper. It also forgets old transactions.
 func (t *Tier) Sweep(ctx context.Context, limit int) (removed int, err error) {
 	for removed < limit {
 		chunk := min(sweepChunk, limit-removed)
@@ -223,6 +223,9 @@ func (t *Tier) Sweep(ctx context.Context, limit int) (removed int, err error) {
 		if int(n) < chunk {
 			break
 		}
+	}
+	if err := t.forgetCommits(ctx); err != nil {
+		return removed, t.failed("sweep", tiers.Key{}, err)
 	}
 	return removed, nil
 }

@@ -149,6 +149,21 @@ func TestFilesThatAreNotOursAreRefusedUnchanged(t *testing.T) {
 			execRaw(t, db, fmt.Sprintf("PRAGMA user_version = %d", schemaNow+1))
 			_ = db.Close()
 		}, tiers.ErrSchema, "newer version of sagestore"},
+		{"tables are missing", func(t *testing.T, path string) {
+			t.Helper()
+			mustOpenAndClose(t, path)
+			db := rawDB(t, path)
+			execRaw(t, db, "DROP TABLE journal")
+			execRaw(t, db, "DROP TABLE recent")
+			_ = db.Close()
+		}, tiers.ErrCorrupt, "has no table journal, recent"},
+		{"tables of an older schema are missing", func(t *testing.T, path string) {
+			t.Helper()
+			makeOld(t, path)
+			db := rawDB(t, path)
+			execRaw(t, db, "DROP TABLE records")
+			_ = db.Close()
+		}, tiers.ErrCorrupt, "restore a backup"},
 		{"directory", func(t *testing.T, path string) {
 			t.Helper()
 			if err := os.Mkdir(path, 0o700); err != nil {
@@ -222,19 +237,32 @@ func TestANewerSchemaInTheLogIsRefusedUnchanged(t *testing.T) {
 // makeOld makes a database as the first schema had it.
 func makeOld(tb testing.TB, path string) {
 	tb.Helper()
+	makeSchema(tb, path, 1)
+}
+
+// makeSchema makes a database as an older schema had it, with what it held.
+func makeSchema(tb testing.TB, path string, schema int64) {
+	tb.Helper()
 	ctx := context.Background()
 	c, err := connect(ctx, dsn(path, false, pragma{"journal_mode", "wal"}))
 	if err != nil {
 		tb.Fatal(err)
 	}
-	if err := up(ctx, c, 1); err != nil {
+	if err := up(ctx, c, schema); err != nil {
 		tb.Fatal(err)
 	}
-	for _, q := range []string{
-		fmt.Sprintf("PRAGMA application_id = %d", applicationID), "PRAGMA user_version = 1",
+	queries := []string{
+		fmt.Sprintf("PRAGMA application_id = %d", applicationID), fmt.Sprintf("PRAGMA user_version = %d", schema),
 		`INSERT INTO records VALUES ('', 'session.preferences', 'u1', 'json', 1, 0, 77, 5, 6, 0, '{"theme":"dark"}')`,
 		`UPDATE counters SET value = 9000000000000000 WHERE name = 'version'`,
-	} {
+	}
+	if schema >= 2 { // a row that waits, after others that were applied and are forgotten
+		queries = append(queries,
+			`INSERT INTO journal VALUES (40, 'cache', '', 'session.preferences', 'u1', 'owner', 5, 0, 7, 6, 'json', 1, 0, 77, 5, 6, 0, x'22646f6e2274')`,
+			`INSERT INTO journal_tiers VALUES ('cache', 77, 1, 6)`, `UPDATE counters SET value = 41 WHERE name = 'journal'`,
+			`INSERT INTO facts VALUES ('epoch', x'31')`)
+	}
+	for _, q := range queries {
 		if _, err := c.exec(ctx, q); err != nil {
 			tb.Fatal(err)
 		}
@@ -258,6 +286,44 @@ func TestAnOlderSchemaIsMigratedWithItsRecords(t *testing.T) {
 	saved, err := tier.Save(t.Context(), plainJSON("u2", `1`), tiers.Cond{})
 	if err != nil || saved.Version <= 9_000_000_000_000_000 {
 		t.Errorf("version %d, %v: the mark of the old file was lost", saved.Version, err)
+	}
+}
+
+func TestAnOlderJournalIsMigratedWithItsRows(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "sage.db")
+	makeSchema(t, path, 2)
+	tier := mustOpen(t, Config{Path: path})
+	if r, err := tier.Load(t.Context(), key("u1")); err != nil || r.Version != 77 {
+		t.Errorf("got %+v, %v", r, err)
+	}
+	if v, err := tier.Fact(t.Context(), "epoch"); err != nil || string(v) != "1" {
+		t.Errorf("the fact is %q, %v", v, err)
+	}
+	waits, err := tier.Pending(t.Context(), "cache", key("u1"))
+	if err != nil || waits.Seq != 40 || waits.Version != 77 || waits.Over != tiers.If(5) {
+		t.Fatalf("%+v waits, %v", waits, err)
+	}
+	if n, err := tier.Sequence(t.Context()); err != nil || n != 41 {
+		t.Errorf("the sequence is %d, %v; want 41", n, err)
+	}
+	commit := func(id string, since uint64) (tiers.Committed, error) {
+		return tier.Commit(t.Context(), tiers.Commit{
+			ID: id, Since: since, Rows: []tiers.Row{row("cache", id)},
+			RowReads: []tiers.RowRead{{Tier: "cache", Read: tiers.Read{Key: key("other"), Version: 9}}},
+		})
+	}
+	if _, err := commit("before", 40); !errors.Is(err, tiers.ErrConflict) {
+		t.Errorf("from before the migration: %v, want %v, since nobody knows what was applied then", err, tiers.ErrConflict)
+	}
+	out, err := commit("after", 41)
+	if err != nil || out.Rows[0].Seq != 42 || out.Rows[0].Version <= 77 {
+		t.Fatalf("got %+v, %v", out, err)
+	}
+	if err := tier.Done(t.Context(), []tiers.Row{waits, out.Rows[0]}); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := tier.Backlog(t.Context(), "cache"); err != nil || b.Rows != 0 || b.Bytes != 0 {
+		t.Errorf("when all is applied the backlog is %+v, %v", b, err)
 	}
 }
 

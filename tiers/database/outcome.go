@@ -64,6 +64,23 @@ func (x *tx) forgetCommits(now time.Time, n int) (end bool, err error) {
 	return !more, err
 }
 
+// forgetCommits looks through the next few thousand, in chunks, once round at most.
+func (t *Tier) forgetCommits(ctx context.Context) error {
+	for range 4 {
+		whole := false
+		err := t.writer.do(ctx, &job{run: func(tx *tx) error {
+			begun := tx.hand == ""
+			end, err := tx.forgetCommits(tx.clock.Now(), 4*sweepChunk)
+			whole = begun && end
+			return err
+		}})
+		if err != nil || whole {
+			return err
+		}
+	}
+	return nil
+}
+
 // Outcome implements tiers.Committer. It stands in the queue behind all that this
 // handle has begun.
 func (t *Tier) Outcome(ctx context.Context, id string) (committed bool, err error) {
