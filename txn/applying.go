@@ -31,6 +31,7 @@ type applying struct {
 
 	stuckMu sync.Mutex
 	stuck   map[tiers.Key]stuckRow
+	failed  error // of the last time that rows were applied
 }
 
 // stuckRow is a row that the tier refuses.
@@ -118,8 +119,33 @@ func (j *Journaled) wait(ctx context.Context, d time.Duration) {
 	<-over
 }
 
+// Held answers why rows wait for longer than it takes to apply them: the tier
+// is away, or refuses some. It is nil when they are on their way, as far as this
+// process knows.
+func (j *Journaled) Held() error {
+	if away := j.away(); away != nil {
+		return away
+	}
+	j.apply.stuckMu.Lock()
+	defer j.apply.stuckMu.Unlock()
+	return j.apply.failed
+}
+
 // drain applies all rows, in order.
 func (j *Journaled) drain(ctx context.Context) error {
+	err := j.drainOnce(ctx)
+	j.apply.stuckMu.Lock()
+	defer j.apply.stuckMu.Unlock()
+	switch {
+	case errors.Is(err, errBusy):
+		j.apply.failed = nil
+	case ctx.Err() == nil:
+		j.apply.failed = err
+	}
+	return err
+}
+
+func (j *Journaled) drainOnce(ctx context.Context) error {
 	defer j.view.tell()
 	if err := j.away(); err != nil {
 		return err

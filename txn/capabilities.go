@@ -128,6 +128,10 @@ func (j *Journaled) Diagnose(ctx context.Context) []tiers.Finding {
 		f.Message = "nothing waits"
 	default:
 		f.Message = fmt.Sprintf("%d records (%d bytes) wait for the %s tier since %s", b.Rows, b.Bytes, j.name, b.Oldest.Format("2006-01-02 15:04:05Z07:00"))
+		if held := j.Held(); held != nil && j.away() == nil {
+			f.OK, f.Message = false, f.Message+": "+cause(held)
+			f.Hint = "see the log for the error, and `sagestore doctor` for the tier itself; they are tried again"
+		}
 		if away := j.away(); away != nil {
 			f.OK, f.Hint = false, "they are applied as soon as its server is back"
 			if j.limit > 0 && b.Bytes > j.limit/2 {

@@ -1,0 +1,171 @@
+package txn_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/sagestore/sagestore/tiers"
+	"github.com/sagestore/sagestore/txn"
+)
+
+// The cells of the table of isolation in docs/ARCHITECTURE.md that are not tests
+// of their own elsewhere in this package.
+
+// another answers a second handle of the store, which is to the first what another
+// process is.
+func another(t *testing.T, dir string) *store {
+	t.Helper()
+	return open(t, dir, false)
+}
+
+func TestBetweenProcessesACommitIsSeenAtOnce(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	one, two := open(t, dir, false), another(t, dir)
+	ctx := context.Background()
+	for _, name := range durable {
+		for _, value := range []string{"1", "2"} {
+			commit(t, one, name, "k", value)
+			if got := loaded(t, two.all[name], "k"); got != value {
+				t.Errorf("%s: the other handle loads %q after the commit of %q", name, got, value)
+			}
+			var listed []string
+			for r, err := range two.all[name].List(ctx, tiers.Query{Category: "c"}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				listed = append(listed, string(r.Value))
+			}
+			if len(listed) != 1 || listed[0] != `"`+value+`"` {
+				t.Errorf("%s: the other handle lists %q", name, listed)
+			}
+		}
+	}
+}
+
+func TestBetweenProcessesNobodySeesAPart(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	one, two := open(t, dir, false), another(t, dir)
+	ctx, stop := context.WithCancel(context.Background())
+	var g sync.WaitGroup
+	for _, first := range durable {
+		for _, second := range durable {
+			if first == second {
+				continue
+			}
+			g.Go(func() {
+				for ctx.Err() == nil {
+					a := number(t, two.all[first])
+					b := number(t, two.all[second])
+					if b < a {
+						t.Errorf("%s had %d already, %s still %d", first, a, second, b)
+						return
+					}
+				}
+			})
+		}
+	}
+	for range 60 {
+		err := one.Update(ctx, func(tx *txn.Tx) error {
+			for _, name := range durable {
+				if err := increment(ctx, tx.Tier(name)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, txn.Options{})
+		if err != nil {
+			t.Error(err)
+			break
+		}
+	}
+	stop()
+	g.Wait()
+}
+
+func TestBetweenProcessesAChangeAfterTheReadIsAConflict(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	one, two := open(t, dir, false), another(t, dir)
+	ctx := context.Background()
+	for _, name := range durable {
+		for why, change := range map[string]func(){
+			"a bare save":   func() { put(t, two.all[name], "k", "2") },
+			"a bare delete": func() { _, _ = two.all[name].Delete(ctx, at("k"), tiers.Cond{}) },
+			"a commit":      func() { commit(t, two, name, "k", "3") },
+		} {
+			put(t, one.all[name], "k", "1")
+			err := one.Update(ctx, func(tx *txn.Tx) error {
+				_ = loaded(t, tx.Tier(name), "k")
+				change()
+				_, err := tx.Tier(name).Save(ctx, record("mine", why), tiers.Cond{})
+				return err
+			}, txn.Options{})
+			if !errors.Is(err, tiers.ErrConflict) {
+				t.Errorf("%s: %s in another process: %v", name, why, err)
+			}
+		}
+	}
+}
+
+func TestBetweenProcessesAListingIsProtected(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	one, two := open(t, dir, false), another(t, dir)
+	ctx := context.Background()
+	for _, name := range durable {
+		put(t, one.all[name], "a", "1")
+		err := one.Update(ctx, func(tx *txn.Tx) error {
+			for _, err := range tx.Tier(name).List(ctx, tiers.Query{Category: "c"}) {
+				if err != nil {
+					return err
+				}
+			}
+			commit(t, two, name, "b", "2")
+			_, err := tx.Tier("database").Save(ctx, record("sum", "1"), tiers.Cond{})
+			return err
+		}, txn.Options{})
+		if !errors.Is(err, tiers.ErrConflict) {
+			t.Errorf("%s: a commit of another process into what was listed: %v", name, err)
+		}
+	}
+}
+
+// A save of one process follows what another has committed, and no row is applied
+// over it later.
+func TestBetweenProcessesABareSaveFollowsACommit(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	one, two := open(t, dir, false), another(t, dir)
+	ctx := context.Background()
+	for _, name := range durable {
+		for round := range 20 {
+			commit(t, one, name, "k", "committed")
+			r, err := one.all[name].Load(ctx, at("k"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if round%2 == 0 {
+				if existed, err := two.all[name].Delete(ctx, at("k"), tiers.Cond{}); err != nil || !existed {
+					t.Fatalf("%s: deleting answers %v, %v", name, existed, err)
+				}
+			} else if later := put(t, two.all[name], "k", "saved"); later.Version <= r.Version {
+				t.Fatalf("%s: version %d follows %d", name, later.Version, r.Version)
+			}
+			want := []string{"", "saved"}[round%2]
+			for wait := range 3 {
+				if wait == 2 && name != "database" {
+					applied(t, one, name)
+				}
+				for i, w := range []*store{one, two} {
+					if got := loaded(t, w.all[name], "k"); got != want {
+						t.Fatalf("%s, round %d, handle %d: %q is loaded, want %q", name, round, i, got, want)
+					}
+				}
+			}
+		}
+	}
+}
