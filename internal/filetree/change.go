@@ -260,6 +260,9 @@ func (t *Tree) Apply(ctx context.Context, rs []tiers.Record, over []tiers.Cond) 
 	})...)
 }
 
+// apply stores one record. What it answers nil for is durable, also when there
+// was nothing to do: then somebody may have done it who was killed before it was
+// synced, and the caller forgets the record for good.
 func (t *Tree) apply(ctx context.Context, r tiers.Record, over tiers.Cond) error {
 	gone := r.Deleted || !r.Live(t.clock.Now())
 	if err := t.check(r); err != nil && !gone {
@@ -269,43 +272,55 @@ func (t *Tree) apply(ctx context.Context, r tiers.Record, over tiers.Cond) error
 		return fmt.Errorf("%w: it comes with the impossible version %d", tiers.ErrCorrupt, r.Version)
 	}
 	return t.with(ctx, r.Key, !gone, func(c *change) (bool, error) {
-		if _, given := over.Version(); given {
-			if over.Holds(c.live) != nil {
-				return false, nil
-			}
-		} else if c.live > r.Version || c.live == r.Version && !gone {
+		placed, err := t.applyTo(ctx, c, r, over, gone)
+		if err != nil || placed {
+			return placed, err
+		}
+		if c.dir == nil {
+			return false, t.syncDir(ctx, placeOf(r.Key).dir())
+		}
+		return true, nil
+	})
+}
+
+// applyTo does it under the key's lock.
+func (t *Tree) applyTo(ctx context.Context, c *change, r tiers.Record, over tiers.Cond, gone bool) (placed bool, err error) {
+	if _, given := over.Version(); given {
+		if over.Holds(c.live) != nil {
 			return false, nil
 		}
-		if err := t.mark.raise(ctx, r.Version); err != nil {
-			return false, err
-		}
-		if gone {
-			return t.remove(ctx, c)
-		}
-		if r.Created.IsZero() {
-			r.Created = TimeOf(r.Version)
-		}
-		if r.Updated.IsZero() {
-			r.Updated = TimeOf(r.Version)
-		}
-		if c.live != 0 {
-			// Whatever is in the way has to make room for what is decided, but
-			// what a person wrote is kept.
-			if t.form.Guard(c.dir, c.found, c.err) != nil {
-				if err := c.dir.Keep(c.found.Files[0]); err != nil {
-					return false, err
-				}
-				c.found = Found{Files: c.found.Files[1:]}
+	} else if c.live > r.Version || c.live == r.Version && !gone {
+		return false, nil
+	}
+	if err := t.mark.raise(ctx, r.Version); err != nil {
+		return false, err
+	}
+	if gone {
+		return t.remove(ctx, c)
+	}
+	if r.Created.IsZero() {
+		r.Created = TimeOf(r.Version)
+	}
+	if r.Updated.IsZero() {
+		r.Updated = TimeOf(r.Version)
+	}
+	if c.live != 0 {
+		// Whatever is in the way has to make room for what is decided, but
+		// what a person wrote is kept.
+		if t.form.Guard(c.dir, c.found, c.err) != nil {
+			if err := c.dir.Keep(c.found.Files[0]); err != nil {
+				return false, err
 			}
+			c.found = Found{Files: c.found.Files[1:]}
 		}
-		r.Created, r.Updated, r.Expires = tiers.Micro(r.Created), tiers.Micro(r.Updated), tiers.Micro(r.Expires)
-		prepared, err := t.form.Prepare(c.dir, c.stem, c.found, r)
-		if err != nil {
-			return false, err
-		}
-		defer prepared.Discard()
-		return prepared.Place(ctx, c.found)
-	})
+	}
+	r.Created, r.Updated, r.Expires = tiers.Micro(r.Created), tiers.Micro(r.Updated), tiers.Micro(r.Expires)
+	prepared, err := t.form.Prepare(c.dir, c.stem, c.found, r)
+	if err != nil {
+		return false, err
+	}
+	defer prepared.Discard()
+	return prepared.Place(ctx, c.found)
 }
 
 // fail completes an error with what was being done.

@@ -348,13 +348,15 @@ func (d *Dir) Drop(name string) error {
 
 // Sync makes everything done in this directory so far durable, in a tree that
 // is. An error that is ErrCommitUnknown says that the caller left early.
-func (d *Dir) Sync(ctx context.Context) error {
-	if !d.tree.durable {
+func (d *Dir) Sync(ctx context.Context) error { return d.tree.syncDir(ctx, d.path) }
+
+func (t *Tree) syncDir(ctx context.Context, dir string) error {
+	if !t.durable {
 		return nil
 	}
-	err := d.tree.syncs.sync(ctx, d.path)
+	err := t.syncs.sync(ctx, dir)
 	if errors.Is(err, tiers.ErrCommitUnknown) {
 		return err
 	}
-	return d.tree.broke(err)
+	return t.broke(err)
 }

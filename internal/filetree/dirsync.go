@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path"
 	"sync"
@@ -88,7 +87,7 @@ func (s *dirSyncs) take(dir string, d *dirSync) *shared {
 func (s *dirSyncs) fsync(dir string) error {
 	for {
 		h, err := s.top.open(s.root, orRoot(dir))
-		if errors.Is(err, fs.ErrNotExist) && dir != "" {
+		if isAbsent(err) && dir != "" {
 			dir = parentOf(dir)
 			continue
 		}
