@@ -228,6 +228,8 @@ func (r *replay) open(c call, dirfd, arg, flags string) error {
 	case n == nil && (strings.Contains(flags, "O_CREAT") || c.name == "creat"):
 		n = r.disk.newFile()
 		r.disk.name(dir, map[string]*node{name: n})
+	case n == nil && !strings.Contains(flags, "O_WRONLY") && !strings.Contains(flags, "O_RDWR"):
+		return nil // it was opened for reading and removed at the same time
 	case n == nil:
 		return fmt.Errorf("the file %s is not known", name)
 	case strings.Contains(flags, "O_TRUNC") && n.size > 0:

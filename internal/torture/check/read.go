@@ -23,7 +23,7 @@ type Places struct {
 	Cache    string // directory of the file cache; empty: the cache is in Redis
 	Redis    string // address of Redis; empty: the cache is in Cache
 	Prefix   string // of the keys in Redis
-	Lax      bool   // leftovers of writers are not looked for
+	Unsynced bool   // the power went: files of the cache, which does not sync, may be damaged
 }
 
 // Found is what was found in a store.
@@ -40,13 +40,13 @@ func Read(ctx context.Context, p Places) (Found, error) {
 	if err != nil {
 		return f, err
 	}
-	if err := f.readTree(p.Files, "file", ".json", p.Lax); err != nil {
+	if err := f.readTree(p.Files, "file", ".json", false); err != nil {
 		return f, err
 	}
 	if p.Redis != "" {
 		err = f.readRedis(ctx, p, epoch)
 	} else {
-		err = f.readTree(p.Cache, "cache", ".entry", p.Lax)
+		err = f.readTree(p.Cache, "cache", ".entry", p.Unsynced)
 	}
 	return f, err
 }
@@ -127,7 +127,7 @@ func each(ctx context.Context, db *sql.DB, query string, row func(*sql.Rows) err
 
 // readTree reads the records of a file tree. The keys of the workers need no
 // escaping, but for capitals, which they do not have.
-func (f *Found) readTree(base, tier, ending string, lax bool) error {
+func (f *Found) readTree(base, tier, ending string, unsynced bool) error {
 	err := filepath.WalkDir(base, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -143,7 +143,7 @@ func (f *Found) readTree(base, tier, ending string, lax bool) error {
 		case d.IsDir():
 			return nil
 		case strings.HasPrefix(name, ".tmp-"):
-			if !lax {
+			if !unsynced {
 				f.fault("leftover", "%s/%s was left behind by a writer", tier, rel)
 			}
 			return nil
@@ -157,7 +157,7 @@ func (f *Found) readTree(base, tier, ending string, lax bool) error {
 			return nil
 		}
 		at := tier + "/" + strings.TrimSuffix(filepath.ToSlash(rel), ending)
-		return f.readFile(path, at, tier == "cache")
+		return f.readFile(path, at, tier == "cache", unsynced)
 	})
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // nothing was ever saved there
@@ -165,7 +165,7 @@ func (f *Found) readTree(base, tier, ending string, lax bool) error {
 	return err
 }
 
-func (f *Found) readFile(path, at string, entry bool) error {
+func (f *Found) readFile(path, at string, entry, unsynced bool) error {
 	info, err := os.Lstat(path)
 	if err != nil {
 		return err
@@ -181,13 +181,17 @@ func (f *Found) readFile(path, at string, entry bool) error {
 	const header = 128
 	castagnoli := crc32.MakeTable(crc32.Castagnoli)
 	be := binary.BigEndian
+	damage := f.fault
+	if unsynced {
+		damage = func(string, string, ...any) {} // which the store finds by the same sums
+	}
 	switch {
 	case len(strings.Trim(string(b[:min(len(b), header)]), "\x00")) == 0:
 		return nil // nothing of the file had reached the disk: it counts as absent
 	case len(b) < header || string(b[:4]) != "SGC1" || be.Uint32(b[4:]) != crc32.Checksum(b[8:header], castagnoli):
-		f.fault("corrupt", "%s has a damaged header", at)
+		damage("corrupt", "%s has a damaged header", at)
 	case be.Uint64(b[48:]) != uint64(len(b)-header) || be.Uint32(b[8:]) != crc32.Checksum(b[header:], castagnoli):
-		f.fault("corrupt", "%s has a damaged value", at)
+		damage("corrupt", "%s has a damaged value", at)
 	default:
 		f.put(at, be.Uint64(b[16:]), b[header:])
 	}

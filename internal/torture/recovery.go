@@ -1,0 +1,120 @@
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	_ "modernc.org/sqlite" // the driver, for a look at the journal
+
+	"github.com/sagestore/sagestore/internal/torture/check"
+	"github.com/sagestore/sagestore/manager"
+	"github.com/sagestore/sagestore/tiers"
+)
+
+// drained is how long the journal may take to become empty.
+const drained = 15 * time.Second
+
+// recover opens the store as the next user would, waits until the journal is
+// empty, asks for outcomes and closes.
+func recoverStore(ctx context.Context, s spec) (err error) {
+	var mu sync.Mutex
+	var opened []tiers.Tier
+	m, err := s.Store.open(ctx, newPoints("", 0, false), func(_ string, t tiers.Tier) {
+		mu.Lock()
+		defer mu.Unlock()
+		opened = append(opened, t)
+	})
+	if err != nil {
+		return fmt.Errorf("the store does not open: %w", err)
+	}
+	defer func() { err = errors.Join(err, m.Close(ctx)) }()
+	if err := waitForJournal(ctx, filepath.Join(s.Store.Dir, "sage.db")); err != nil {
+		return err
+	}
+	for _, t := range opened {
+		if sw, ok := tiers.As[tiers.Sweeper](t); ok {
+			if _, err := sw.Sweep(ctx, 10_000); err != nil {
+				return fmt.Errorf("sweep: %w", err)
+			}
+		}
+	}
+	if s.Asks != "" {
+		return outcomes(ctx, m, s.Asks, s.Answers)
+	}
+	return nil
+}
+
+// found makes the accounts of a new store.
+func found(ctx context.Context, s spec) (err error) {
+	m, err := s.Store.open(ctx, newPoints("", 0, false), nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.Close(ctx)) }()
+	col := collectionsOf(m)
+	for _, tier := range durable() {
+		for i := range accounts {
+			v := check.Value{Op: "founded", N: 1, Sum: balance, Pad: check.Pad("founded")}
+			if err := col["bank."+tier].Save(ctx, account(i), v); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func waitForJournal(ctx context.Context, path string) (err error) {
+	db, err := sql.Open("sqlite", "file:"+path+"?mode=ro&_pragma=busy_timeout(5000)")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	clock := tiers.SystemClock()
+	for until := clock.Now().Add(drained); ; {
+		var n int
+		if err := db.QueryRowContext(ctx, "SELECT count(*) FROM journal WHERE tier IN ('cache', 'file')").Scan(&n); err != nil {
+			return err
+		}
+		if n == 0 {
+			return nil
+		}
+		if clock.Now().After(until) {
+			return fmt.Errorf("%d rows are left in the journal after %s", n, drained)
+		}
+		if err := clock.Sleep(ctx, 2*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// outcomes asks for each transaction of a file.
+func outcomes(ctx context.Context, m *manager.Manager, asks, answers string) (err error) {
+	in, err := os.Open(asks) //nolint:gosec // named by the parent
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, in.Close()) }()
+	out := map[string]bool{}
+	for lines := bufio.NewScanner(in); lines.Scan(); {
+		o, err := m.Outcome(ctx, lines.Text())
+		if err != nil {
+			return fmt.Errorf("outcome of %s: %w", lines.Text(), err)
+		}
+		out[lines.Text()] = o == manager.Committed
+	}
+	b, err := json.Marshal(out)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(answers, b, 0o600)
+}
