@@ -32,8 +32,8 @@ func (t *Tier) SaveMany(ctx context.Context, rs []tiers.Record, cs []tiers.Cond)
 	if err != nil {
 		return out, t.batchFailed("save", err)
 	}
-	for i := range saved {
-		saved[i].Value = rs[i].Value
+	for i, r := range rs {
+		saved[i].Value = r.Value
 	}
 	return saved, nil
 }

@@ -94,7 +94,7 @@ func (t *Tier) decide(c *tiers.Commit) (*decision, error) {
 		d.Saves[i] = tiers.Record{Key: r.Key, Deleted: r.Deleted}
 		if r.Deleted {
 			d.bytes += len(r.Name)
-			if err := d.Saves[i].Key.Check(); err != nil {
+			if err := r.Check(); err != nil {
 				return nil, t.fail("commit", r.Key, err)
 			}
 			continue

@@ -379,7 +379,7 @@ func (t *Tier) Close(ctx context.Context) error {
 		t.writer.close()
 		t.pool.shut()
 		t.snapshots.shut()
-		go t.shutDown()
+		go t.shutDown(context.WithoutCancel(ctx))
 	})
 	if !first {
 		return nil
@@ -392,10 +392,10 @@ func (t *Tier) Close(ctx context.Context) error {
 	}
 }
 
-func (t *Tier) shutDown() {
+func (t *Tier) shutDown(ctx context.Context) {
 	defer close(t.closed)
 	<-t.writer.over
-	t.snapshots.endAll()
+	t.snapshots.endAll(ctx)
 	<-t.snapshots.quiet
 	<-t.pool.quiet
 	t.stop()

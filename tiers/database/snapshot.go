@@ -47,7 +47,7 @@ func (s *snapshots) remove(one *snapshot) {
 }
 
 // endAll ends those that are open and lets there be no more.
-func (s *snapshots) endAll() {
+func (s *snapshots) endAll(ctx context.Context) {
 	s.shut()
 	s.mu.Lock()
 	s.over = true
@@ -57,7 +57,7 @@ func (s *snapshots) endAll() {
 	}
 	s.mu.Unlock()
 	for _, one := range all {
-		one.end(tiers.ErrClosed)
+		one.end(ctx, tiers.ErrClosed)
 	}
 }
 
@@ -101,12 +101,12 @@ func (t *Tier) snapshot(ctx context.Context) (_ *snapshot, err error) {
 	if err != nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.release(err)
+		s.release(context.WithoutCancel(ctx), err)
 		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	stop := context.AfterFunc(ctx, func() { s.end(context.Cause(ctx)) })
+	stop := context.AfterFunc(ctx, func() { s.end(context.WithoutCancel(ctx), context.Cause(ctx)) })
 	if s.c == nil { // the tier was closed meanwhile
 		stop()
 		return nil, s.why
@@ -130,7 +130,7 @@ func beginReading(ctx context.Context, c *conn) error {
 }
 
 // end gives the connection back, when the call that has it is done.
-func (s *snapshot) end(why error) {
+func (s *snapshot) end(ctx context.Context, why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.c == nil {
@@ -140,14 +140,14 @@ func (s *snapshot) end(why error) {
 		s.stop()
 	}
 	s.t.snapshots.remove(s)
-	s.release(why)
+	s.release(ctx, why)
 }
 
 // release is called with the lock.
-func (s *snapshot) release(why error) {
+func (s *snapshot) release(ctx context.Context, why error) {
 	c := s.c
 	s.c, s.why = nil, why
-	_, err := c.exec(context.Background(), "ROLLBACK")
+	_, err := c.exec(ctx, "ROLLBACK")
 	if err != nil || s.t.path == Memory {
 		s.t.snapshots.drop(c)
 	} else {
@@ -186,7 +186,7 @@ func (s *snapshot) List(ctx context.Context, q tiers.Query) iter.Seq2[tiers.Reco
 
 // Close implements tiers.Snapshot.
 func (s *snapshot) Close() error {
-	s.end(tiers.ErrClosed)
+	s.end(context.Background(), tiers.ErrClosed)
 	return nil
 }
 

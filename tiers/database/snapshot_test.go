@@ -30,6 +30,7 @@ func inFileAndMemory(t *testing.T, test func(t *testing.T, path string)) {
 
 func TestASnapshotWaitsForAPlace(t *testing.T) {
 	inFileAndMemory(t, func(t *testing.T, path string) {
+		t.Helper()
 		tier := mustOpen(t, Config{Path: path})
 		if _, err := tier.Save(t.Context(), plainJSON("k", `1`), tiers.Cond{}); err != nil {
 			t.Fatal(err)
@@ -65,6 +66,7 @@ func TestASnapshotWaitsForAPlace(t *testing.T) {
 
 func TestClosingEndsSnapshotsAndThoseWhoWaitForOne(t *testing.T) {
 	inFileAndMemory(t, func(t *testing.T, path string) {
+		t.Helper()
 		tier := mustOpen(t, Config{Path: path})
 		var open []tiers.Snapshot
 		for range maxSnapshots {
@@ -94,6 +96,7 @@ func TestClosingEndsSnapshotsAndThoseWhoWaitForOne(t *testing.T) {
 
 func TestASnapshotGivesItsConnectionBackWhenItsContextEnds(t *testing.T) {
 	inFileAndMemory(t, func(t *testing.T, path string) {
+		t.Helper()
 		tier := mustOpen(t, Config{Path: path})
 		for range 5 * maxSnapshots {
 			ctx, cancel := context.WithCancel(t.Context())

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/sagestore/sagestore/tiers"
@@ -59,18 +60,17 @@ func (t *T) desks() []*desk {
 
 func (d *desk) id() string { return fmt.Sprintf("tx-%016x", rand.Uint64()) } //nolint:gosec // not a secret
 
-// try commits and answers the id as well.
-func (d *desk) try(c tiers.Commit) (tiers.Committed, string, error) {
+// try gives the transaction an id if it has none.
+func (d *desk) try(c tiers.Commit) (tiers.Committed, error) {
 	if c.ID == "" {
 		c.ID = d.id()
 	}
-	out, err := d.c.Commit(d.ctx, c)
-	return out, c.ID, err
+	return d.c.Commit(d.ctx, c)
 }
 
 // commit commits what must pass.
 func (d *desk) commit(c tiers.Commit) tiers.Committed {
-	out, _, err := d.try(c)
+	out, err := d.try(c)
 	if err != nil {
 		d.Fatalf("commit: %v", err)
 	}
@@ -86,8 +86,8 @@ func (d *desk) marked(c tiers.Commit) tiers.Commit {
 		c.ID = d.id()
 	}
 	mark := "marks/" + c.ID
-	c.Saves = append(c.Saves[:len(c.Saves):len(c.Saves)], raw(named(mark), "m"))
-	c.Rows = append(c.Rows[:len(c.Rows):len(c.Rows)], pendingRow("marks", mark, "m"))
+	c.Saves = append(slices.Clip(c.Saves), raw(named(mark), "m"))
+	c.Rows = append(slices.Clip(c.Rows), pendingRow("marks", mark, "m"))
 	if c.OnlyOnce == "" {
 		c.OnlyOnce = mark
 	}
@@ -97,7 +97,7 @@ func (d *desk) marked(c tiers.Commit) tiers.Commit {
 // passes commits what must pass, whole.
 func (d *desk) passes(what string, c tiers.Commit) {
 	m := d.marked(c)
-	if _, _, err := d.try(m); err != nil {
+	if _, err := d.try(m); err != nil {
 		d.Errorf("%s: the commit answers %v", what, err)
 		return
 	}
@@ -108,7 +108,7 @@ func (d *desk) passes(what string, c tiers.Commit) {
 // key: any), with nothing of it done.
 func (d *desk) refused(what string, c tiers.Commit, why error, k tiers.Key) {
 	m := d.marked(c)
-	_, _, err := d.try(m)
+	_, err := d.try(m)
 	if !errors.Is(err, why) || errors.Is(err, tiers.ErrCommitUnknown) {
 		d.Errorf("%s: the commit answers %s, want %q", what, said(err), why)
 	} else if e, ok := errors.AsType[*tiers.Error](err); !ok || e.Op != "commit" || e.Tx != m.ID {

@@ -28,7 +28,7 @@ func commitModelRules() []rule {
 // txStep is a step of a program. A commit reads as of some steps ago, as a
 // transaction does that takes its time.
 type txStep struct {
-	Kind    kind
+	Kind    txKind
 	Lag     int
 	Reads   []int
 	Ranges  []txRange
@@ -39,10 +39,17 @@ type txStep struct {
 	By      time.Duration
 }
 
+// txKind is what a step does.
+type txKind string
+
 const (
-	kindCommit kind = "commit"
-	kindDone   kind = "done"
-	kindAppend kind = "append"
+	txCommit  txKind = "commit"
+	txSave    txKind = "save"
+	txDelete  txKind = "delete"
+	txAppend  txKind = "append"
+	txDone    txKind = "done"
+	txAdvance txKind = "advance"
+	txReopen  txKind = "reopen"
 )
 
 type txRange struct {
@@ -74,12 +81,12 @@ type txWrite struct {
 
 func (s txStep) String() string {
 	switch s.Kind {
-	case kindAdvance:
+	case txAdvance:
 		return fmt.Sprintf("advance %v", s.By)
-	case kindCommit:
+	case txCommit:
 		return fmt.Sprintf("commit as of %d steps ago: reads %v lists %v writes %+v; rows: reads %v lists %v writes %+v",
 			s.Lag, s.Reads, s.Ranges, s.Writes, s.RowAsk, s.RowList, s.Rows)
-	case kindSave, kindDelete, kindAppend:
+	case txSave, txDelete, txAppend:
 		return fmt.Sprintf("%s %+v %+v", s.Kind, s.Writes, s.Rows)
 	default:
 		return string(s.Kind)
@@ -112,9 +119,9 @@ func txWrites() *rapid.Generator[txWrite] {
 }
 
 func txPrograms() *rapid.Generator[[]txStep] {
-	kinds := rapid.SampledFrom([]kind{
-		kindCommit, kindCommit, kindCommit, kindCommit, kindCommit, kindCommit, kindCommit, kindCommit,
-		kindSave, kindSave, kindDelete, kindAppend, kindDone, kindDone, kindAdvance, kindReopen,
+	kinds := rapid.SampledFrom([]txKind{
+		txCommit, txCommit, txCommit, txCommit, txCommit, txCommit, txCommit, txCommit,
+		txSave, txSave, txDelete, txAppend, txDone, txDone, txAdvance, txReopen,
 	})
 	few := func(n int) *rapid.Generator[[]txRange] { return rapid.SliceOfN(txRanges(), 0, n) }
 	distinct := func(low, high int) *rapid.Generator[[]txWrite] {
@@ -123,13 +130,13 @@ func txPrograms() *rapid.Generator[[]txStep] {
 	step := rapid.Custom(func(t *rapid.T) txStep {
 		s := txStep{Kind: kinds.Draw(t, "kind")}
 		switch s.Kind {
-		case kindSave, kindDelete:
+		case txSave, txDelete:
 			s.Writes = distinct(1, 1).Draw(t, "writes")
-		case kindAppend:
+		case txAppend:
 			s.Rows = distinct(1, 2).Draw(t, "rows")
-		case kindAdvance:
+		case txAdvance:
 			s.By = rapid.SampledFrom([]time.Duration{time.Microsecond, time.Second, 30 * time.Second, 2 * time.Hour}).Draw(t, "by")
-		case kindCommit:
+		case txCommit:
 			s.Lag = rapid.IntRange(0, 3).Draw(t, "lag")
 			s.Reads = rapid.SliceOfN(txKeys(), 0, 2).Draw(t, "reads")
 			s.Ranges = few(1).Draw(t, "ranges")
@@ -137,6 +144,7 @@ func txPrograms() *rapid.Generator[[]txStep] {
 			s.RowAsk = rapid.SliceOfN(txKeys(), 0, 2).Draw(t, "row reads")
 			s.RowList = few(1).Draw(t, "row ranges")
 			s.Rows = distinct(0, 2).Draw(t, "rows")
+		case txDone, txReopen:
 		}
 		return s
 	})
@@ -285,36 +293,36 @@ func (m *txMachine) run(program []txStep) error {
 
 func (m *txMachine) step(s txStep) error {
 	switch s.Kind {
-	case kindCommit:
+	case txCommit:
 		return m.commit(s)
-	case kindSave:
+	case txSave:
 		r := m.record(s.Writes[0])
 		r.Deleted = false
 		saved, err := m.d.tier.Save(m.t.ctx, r, tiers.Cond{})
 		m.now.records[r.Name] = saved
 		return err
-	case kindDelete:
+	case txDelete:
 		k := m.key(s.Writes[0].Key)
 		_, err := m.d.tier.Delete(m.t.ctx, k, tiers.Cond{})
 		delete(m.now.records, k.Name)
 		return err
-	case kindAppend:
+	case txAppend:
 		rows := m.rows(s.Rows)
 		out, err := m.d.s.Append(m.t.ctx, rows, nil, 0)
 		if err != nil {
 			return err
 		}
 		return m.noteRows(rows, out)
-	case kindDone:
+	case txDone:
 		rows := slices.Collect(maps.Values(m.now.rows))
 		for name, row := range m.now.rows {
 			m.now.there[name] = row.Record
 		}
 		clear(m.now.rows)
 		return m.d.s.Done(m.t.ctx, rows)
-	case kindAdvance:
+	case txAdvance:
 		m.t.Clock.Advance(s.By)
-	case kindReopen:
+	case txReopen:
 		if m.t.reopened() {
 			m.d = m.t.desk()
 		}
@@ -334,7 +342,7 @@ func (m *txMachine) rows(ws []txWrite) (rows []tiers.Row) {
 		row.TTL = 0
 		if w.Reserved > 0 {
 			row.Reserved = true
-			row.Version = max(m.now.rowVersion(row.Name), 1_000_000) + tiers.Version(w.Reserved) - 1 //nolint:gosec // positive
+			row.Version = max(m.now.rowVersion(row.Name), 1_000_000) + tiers.Version(w.Reserved) - 1
 		}
 		rows = append(rows, row)
 	}

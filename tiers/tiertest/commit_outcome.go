@@ -56,10 +56,10 @@ func outcomeRules() []rule {
 				}
 				for name, op := range map[string]func() error{
 					"commit": func() error {
-						_, _, err := d.try(tiers.Commit{Saves: []tiers.Record{raw(named("k"), "v")}})
+						_, err := d.try(tiers.Commit{Saves: []tiers.Record{raw(named("k"), "v")}})
 						return err
 					},
-					"a commit that only checks": func() error { _, _, err := d.try(tiers.Commit{}); return err },
+					"a commit that only checks": func() error { _, err := d.try(tiers.Commit{}); return err },
 					"outcome of what was done":  func() error { _, err := d.c.Outcome(t.ctx, done); return err },
 					"outcome of what never was": func() error { _, err := d.c.Outcome(t.ctx, "never"); return err },
 					"sequence":                  func() error { _, err := d.c.Sequence(t.ctx); return err },
@@ -78,7 +78,7 @@ func outcomeTells(t *T) {
 	d.commit(tiers.Commit{ID: records, Saves: []tiers.Record{raw(named("k"), "v")}})
 	d.commit(tiers.Commit{ID: rows, Rows: []tiers.Row{pendingRow("cache", "k", "v")}})
 	d.commit(tiers.Commit{ID: facts, OnlyOnce: "once"})
-	_, _, err := d.try(tiers.Commit{ID: failed, Reads: []tiers.Read{{Key: named("k"), Version: 1}}, Saves: []tiers.Record{raw(named("k"), "w")}})
+	_, err := d.try(tiers.Commit{ID: failed, Reads: []tiers.Read{{Key: named("k"), Version: 1}}, Saves: []tiers.Record{raw(named("k"), "w")}})
 	t.wantError("over another version", err, tiers.ErrConflict)
 	check := func(when string, d *desk) {
 		d.wantOutcome(when+", of records", records, true)

@@ -63,7 +63,7 @@ func racingRecords(t *T) {
 			return err
 		}
 		n, _ := strconv.Atoi(string(r.Value))
-		_, _, err = d.try(tiers.Commit{Reads: []tiers.Read{{Key: k, Version: r.Version}}, Saves: []tiers.Record{raw(k, strconv.Itoa(n+1))}})
+		_, err = d.try(tiers.Commit{Reads: []tiers.Read{{Key: k, Version: r.Version}}, Saves: []tiers.Record{raw(k, strconv.Itoa(n+1))}})
 		return err
 	})
 	t.wantValue("after all", k, strconv.Itoa(16*each))
@@ -87,7 +87,7 @@ func racingRows(t *T) {
 			return err
 		}
 		n, _ := strconv.Atoi(string(row.Value))
-		out, _, err := d.try(tiers.Commit{
+		out, err := d.try(tiers.Commit{
 			Since:    since,
 			RowReads: []tiers.RowRead{{Tier: "cache", Read: tiers.Read{Key: k, Version: row.Version}}},
 			Rows:     []tiers.Row{pendingRow("cache", k.Name, strconv.Itoa(n+1))},
@@ -121,7 +121,7 @@ func racingRanges(t *T) {
 			return nil
 		}
 		name := fmt.Sprintf("seats/%03d", tries.Add(1))
-		_, _, err := d.try(tiers.Commit{Ranges: []tiers.Range{r}, Saves: []tiers.Record{raw(named(name), "taken")}})
+		_, err := d.try(tiers.Commit{Ranges: []tiers.Range{r}, Saves: []tiers.Record{raw(named(name), "taken")}})
 		return err
 	})
 	if got := len(t.list(q)); got != room {

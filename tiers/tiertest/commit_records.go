@@ -137,7 +137,7 @@ func commitChecksReads(t *T) {
 		d.conflicts(c.what+", among others", reads(d.readOf(named("a")), read, d.readOf(named("z"))), k)
 		only := reads(read)
 		only.ID = d.id()
-		_, _, err := d.try(only)
+		_, err := d.try(only)
 		t.wantError(c.what+", only checked", err, tiers.ErrConflict)
 	}
 	t.save(raw(k, "1"))
@@ -185,7 +185,7 @@ func listedFresh(t *T) {
 	for _, r := range t.list(tiers.Query{Category: category}) {
 		t.delete(r.Key)
 	}
-	for _, name := range strings.Fields(listed) {
+	for name := range strings.FieldsSeq(listed) {
 		t.save(raw(named(name), "1"))
 	}
 }
@@ -232,7 +232,7 @@ func commitChecksRanges(t *T) {
 		t.Fatalf("an empty list has the sum %d", r.Sum)
 	}
 	t.save(raw(named("nothing/1"), "1"))
-	_, _, err := d.try(tiers.Commit{Ranges: []tiers.Range{r}})
+	_, err := d.try(tiers.Commit{Ranges: []tiers.Range{r}})
 	t.wantError("the first key of an empty list", err, tiers.ErrConflict)
 }
 
@@ -304,7 +304,7 @@ func commitOnce(t *T) {
 	var done [8]int
 	t.workers(len(done), func(worker int) {
 		d := t.deskOf(ds[worker%len(ds)].tier)
-		if _, _, err := d.try(tiers.Commit{OnlyOnce: "once/race", OnceValue: []byte("v")}); err == nil {
+		if _, err := d.try(tiers.Commit{OnlyOnce: "once/race", OnceValue: []byte("v")}); err == nil {
 			done[worker]++
 		} else {
 			t.wantError("all but one", err, tiers.ErrExists)

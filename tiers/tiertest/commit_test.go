@@ -175,7 +175,7 @@ func recordFlaws() []commitFlaw {
 			}
 		}},
 		{"saves what it can of bad keys", "commit/what can't be stored refuses the whole commit", changedCommit(func(c *tiers.Commit) {
-			c.Saves = slices.DeleteFunc(slices.Clone(c.Saves), func(r tiers.Record) bool { return r.Key.Check() != nil })
+			c.Saves = slices.DeleteFunc(slices.Clone(c.Saves), func(r tiers.Record) bool { return r.Check() != nil })
 		})},
 		{"keeps the caller's value", "commit/a commit keeps copies", func(d *decider) {
 			d.commit = func(ctx context.Context, c tiers.Commit) (tiers.Committed, error) {
