@@ -57,6 +57,9 @@ func child(s Store) int {
 			if b, ok := tiers.As[tiers.Batcher](t); ok && b.Atomic() && c == 0 && callers > 1 {
 				w.batch = b
 			}
+			if committer, system, ok := decides(t, c, callers); ok {
+				w.commit, w.system = committer, system
+			}
 			for i := 0; ops == 0 || i < ops; i++ {
 				w.step(ctx, i)
 			}
@@ -71,7 +74,9 @@ func child(s Store) int {
 // writer is one caller of a child.
 type writer struct {
 	t      tiers.Tier
-	batch  tiers.Batcher // not nil: all keys of the caller in one batch
+	batch  tiers.Batcher   // not nil: all keys of the caller in one batch
+	commit tiers.Committer // not nil: all keys of the caller, and rows, in one transaction
+	system tiers.System    // then
 	out    io.Writer
 	caller int
 	base   int
@@ -82,6 +87,10 @@ func (w *writer) step(ctx context.Context, i int) {
 	late := w.failed.Load()
 	if w.batch != nil {
 		w.stepBatch(ctx, w.base+1+i, late)
+		return
+	}
+	if w.commit != nil {
+		w.stepCommit(ctx, w.base+1+i, late)
 		return
 	}
 	k, n := keyOf(w.caller, i), w.base+1+i/keysOf

@@ -8,6 +8,8 @@
 //   - nothing acknowledged is lost, or older than what was acknowledged,
 //   - nothing is torn: each value carries its own checksum, and where a tier
 //     promises atomic batches a batch is there whole or not at all,
+//   - where a store decides transactions one is there whole or not at all, records
+//     and rows of the journal, and its outcome is told as it is,
 //   - versions only grew, also across deletes.
 //
 // [Kill] ends the child by SIGKILL at a random moment, again and again on one

@@ -81,6 +81,9 @@ func (l *ledger) check(ctx context.Context, t tiers.Tier) error {
 		if ok && b.Atomic() && c == 0 && l.callers > 1 && len(made) > 1 && len(errs) == 0 {
 			errs = append(errs, fmt.Errorf("a batch is torn: its keys come from operations %v", made))
 		}
+		if committer, system, ok := decides(t, c, l.callers); ok && len(errs) == 0 {
+			errs = append(errs, checkCommit(ctx, committer, system, c, made))
+		}
 	}
 	return errors.Join(errs...)
 }
