@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -15,7 +16,7 @@ import (
 // can return it as it is.
 type Health struct {
 	Ready      bool                  `json:"ready"`    // saves and loads of the database work
-	Degraded   bool                  `json:"degraded"` // a tier is away, or writes wait for one
+	Degraded   bool                  `json:"degraded"` // a tier is away, or does not take the writes that wait for it
 	Tiers      map[string]TierHealth `json:"tiers"`
 	Pending    int                   `json:"pending"` // journal rows that have not reached their tier
 	LastBackup time.Time             `json:"last_backup,omitzero"`
@@ -29,6 +30,10 @@ type TierHealth struct {
 	Latency time.Duration `json:"latency_ns"` // of the sign of life that was asked for
 	Since   time.Time     `json:"since"`      // when it went up or down, as far as was noticed
 }
+
+// applyPatience is how long writes may wait in the journal before that is worth
+// a notice: those of transactions are there for milliseconds.
+const applyPatience = 5 * time.Second
 
 // pingPatience bounds the wait for a sign of life.
 const pingPatience = 2 * time.Second
@@ -61,11 +66,12 @@ func (m *Manager) Health(ctx context.Context) Health {
 	_, systemErr := c.system.Changes(ctx)
 	for _, name := range c.order {
 		h.Degraded = h.Degraded || !h.Tiers[name].Up
-		if b, err := c.system.Backlog(ctx, name); err == nil {
-			h.Pending += int(b.Rows)
+		if w, err := c.waiting(ctx, name); err == nil && w.Rows > 0 {
+			h.Pending += int(w.Rows)
+			h.Degraded = h.Degraded || w.Cause != "" || c.clock.Now().Sub(w.Oldest) > applyPatience
 		}
 	}
-	h.Degraded = h.Degraded || h.Pending > 0 || systemErr != nil
+	h.Degraded = h.Degraded || systemErr != nil
 	database, there := h.Tiers["database"]
 	h.Ready = systemErr == nil && (!there || database.Up)
 	return h
@@ -102,7 +108,23 @@ func (s *station) ping(ctx context.Context) error {
 func plainCause(err error) string {
 	var e *tiers.Error
 	if errors.As(err, &e) && e.Key != "" {
-		return (&tiers.Error{Op: e.Op, Tier: e.Tier, Category: e.Category, Hint: e.Hint, Err: errors.New("see the log")}).Error()
+		return (&tiers.Error{Op: e.Op, Tier: e.Tier, Category: e.Category, Hint: e.Hint, Err: keyless(err)}).Error()
 	}
 	return err.Error()
+}
+
+// keyless answers what of an error names no key and no path.
+func keyless(err error) error {
+	for _, known := range []error{
+		tiers.ErrFull, tiers.ErrReadOnly, tiers.ErrUnavailable, tiers.ErrTooLarge, tiers.ErrCorrupt, tiers.ErrUnsupported, tiers.ErrClosed,
+	} {
+		if errors.Is(err, known) {
+			return known
+		}
+	}
+	var system syscall.Errno
+	if errors.As(err, &system) {
+		return system
+	}
+	return errors.New("see the log")
 }

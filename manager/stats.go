@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sagestore/sagestore/tiers"
+	"github.com/sagestore/sagestore/txn"
 )
 
 // Stats are the counters of a manager since it was opened; Entries and Bytes
@@ -15,6 +16,16 @@ type Stats struct {
 	Categories    map[string]tiers.Stats `json:"categories"`
 	Pending       int                    `json:"pending"` // journal rows that have not reached their tier
 	OldestPending time.Time              `json:"oldest_pending,omitzero"`
+	Journal       map[string]Waiting     `json:"journal,omitempty"` // by tier, of those for which something waits
+}
+
+// Waiting is what the journal holds for a tier: writes that are answered from
+// there, and that reach the tier in the background.
+type Waiting struct {
+	Rows   int64     `json:"rows"`
+	Bytes  int64     `json:"bytes"` // of keys and values
+	Oldest time.Time `json:"oldest"`
+	Cause  string    `json:"cause,omitempty"` // the error that keeps them; empty while they are on their way
 }
 
 // Stats counts what is stored, in every namespace, and adds what was counted
@@ -59,14 +70,33 @@ func (m *Manager) Stats(ctx context.Context) (Stats, error) {
 		out.Tiers[name] = t
 	}
 	for _, name := range c.order {
-		b, err := c.system.Backlog(ctx, name)
+		w, err := c.waiting(ctx, name)
 		errs = append(errs, tiers.Fail("stats", name, tiers.Key{}, err))
-		out.Pending += int(b.Rows)
-		if b.Rows > 0 && (out.OldestPending.IsZero() || b.Oldest.Before(out.OldestPending)) {
-			out.OldestPending = b.Oldest
+		if w.Rows == 0 {
+			continue
+		}
+		if out.Journal == nil {
+			out.Journal = make(map[string]Waiting)
+		}
+		out.Journal[name] = w
+		out.Pending += int(w.Rows)
+		if out.OldestPending.IsZero() || w.Oldest.Before(out.OldestPending) {
+			out.OldestPending = w.Oldest
 		}
 	}
 	return out, errors.Join(errs...)
+}
+
+// waiting asks the journal what it holds for a tier, and the tier why.
+func (c *core) waiting(ctx context.Context, tier string) (Waiting, error) {
+	b, err := c.system.Backlog(ctx, tier)
+	w := Waiting{Rows: b.Rows, Bytes: b.Bytes, Oldest: b.Oldest}
+	if j, ok := c.stations[tier].tier.(*txn.Journaled); ok && w.Rows > 0 {
+		if held := j.Held(); held != nil {
+			w.Cause = plainCause(held)
+		}
+	}
+	return w, err
 }
 
 func (m *meter) stats() tiers.Stats {

@@ -11,9 +11,12 @@ import (
 
 // Failing answers drivers whose tiers ask fail before they do anything: an error
 // is the tier's answer, and nothing is done. op is load, save, delete, list,
-// spaces, exists, touch, sweep, apply, ping, stats, count or close; batches ask
-// for each of their keys. Operations that are about no single key give one
-// without a name. Changes of the system store are not asked about.
+// spaces, exists, touch, sweep, apply, commit, reserve, snapshot, ping, stats,
+// count or close; batches ask for each of their keys, and so do commit, for what
+// a transaction changes in a database or in memory, and reserve, for what it has
+// read or changes in another tier, where apply follows. Operations that are about
+// no single key give one without a name. Changes of the system store are not
+// asked about.
 func Failing(d tiers.Drivers, fail func(op string, k tiers.Key) error) tiers.Drivers {
 	out := make(tiers.Drivers, len(d))
 	for i, inner := range d {
@@ -55,6 +58,14 @@ func (f *failing) As(target any) bool {
 		return offer[tiers.Statser](f, into, func(s tiers.Statser) tiers.Statser { return failingStatser{f, s} })
 	case *tiers.Counter:
 		return offer[tiers.Counter](f, into, func(c tiers.Counter) tiers.Counter { return failingCounter{f, c} })
+	case *tiers.Committer:
+		return offer[tiers.Committer](f, into, func(c tiers.Committer) tiers.Committer { return failingCommitter{f, c} })
+	case *tiers.Publisher:
+		return offer[tiers.Publisher](f, into, func(p tiers.Publisher) tiers.Publisher { return failingPublisher{f, p} })
+	case *tiers.Reserver:
+		return offer[tiers.Reserver](f, into, func(r tiers.Reserver) tiers.Reserver { return failingReserver{f, r} })
+	case *tiers.Snapshotter:
+		return offer[tiers.Snapshotter](f, into, func(s tiers.Snapshotter) tiers.Snapshotter { return failingSnapshotter{f, s} })
 	case *tiers.System:
 		return offer[tiers.System](f, into, func(s tiers.System) tiers.System { return s })
 	case *tiers.Outage:
