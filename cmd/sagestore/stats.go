@@ -49,8 +49,10 @@ answer is reported, the rest is shown, and the command ends with 5.`,
 type usage struct {
 	Categories    map[string]categoryUsage `json:"categories"`
 	Tiers         map[string]tierUsage     `json:"tiers"`
-	Pending       int                      `json:"pending"` // cache writes that wait for their server
+	Pending       int                      `json:"pending"` // writes that wait in the journal for their tier
 	OldestPending time.Time                `json:"oldest_pending,omitzero"`
+
+	Journal map[string]manager.Waiting `json:"journal,omitempty"`
 }
 
 type categoryUsage struct {
@@ -75,7 +77,7 @@ func usageOf(m *manager.Manager, stats manager.Stats, failed error) usage {
 	uncounted := tiersOf(failed)
 	u := usage{
 		Categories: map[string]categoryUsage{}, Tiers: map[string]tierUsage{},
-		Pending: stats.Pending, OldestPending: stats.OldestPending,
+		Pending: stats.Pending, OldestPending: stats.OldestPending, Journal: stats.Journal,
 	}
 	policies := map[string]config.Policy{}
 	for _, p := range m.Policies() {
@@ -123,8 +125,12 @@ func (a *app) printUsage(u usage) error {
 		t := u.Tiers[name]
 		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", name, t.Driver, counted(t.Entries), counted(t.Bytes), t.Place)
 	}
-	if u.Pending > 0 {
-		_, _ = fmt.Fprintf(w, "\ncache writes that wait in the journal: %d, the oldest since %s\n", u.Pending, instant(u.OldestPending))
+	for _, name := range slices.Sorted(maps.Keys(u.Journal)) {
+		j := u.Journal[name]
+		_, _ = fmt.Fprintf(w, "\n%s writes that wait in the journal: %d, the oldest since %s\n", name, j.Rows, instant(j.Oldest))
+		if j.Cause != "" {
+			_, _ = fmt.Fprintf(w, "they wait because: %s\n", j.Cause)
+		}
 	}
 	return w.Flush()
 }
