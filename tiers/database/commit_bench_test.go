@@ -3,65 +3,65 @@ package database
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sagestore/sagestore/tiers"
 )
 
-// BenchmarkCommit compares a transaction over three tiers with a plain save, by one
-// caller. Rows are applied outside of the measured time.
+// BenchmarkCommit compares transactions with a plain save, by one caller, each of
+// them in turn: the ratios are those of the medians. Rows are applied in between.
 func BenchmarkCommit(b *testing.B) {
-	open := func(b *testing.B) *Tier {
-		b.Helper()
-		tier := mustOpen(b, Config{Path: b.TempDir() + "/sage.db"})
-		for i := range 1000 {
-			if _, err := tier.Save(context.Background(), benchRecord(i, -1), tiers.Cond{}); err != nil {
-				b.Fatal(err)
-			}
+	tier := mustOpen(b, Config{Path: b.TempDir() + "/sage.db"})
+	ctx := context.Background()
+	for i := range 1000 {
+		if _, err := tier.Save(ctx, benchRecord(i, -1), tiers.Cond{}); err != nil {
+			b.Fatal(err)
 		}
-		return tier
 	}
-	b.Run("save", func(b *testing.B) {
-		tier := open(b)
-		for i := 0; b.Loop(); i++ {
-			if _, err := tier.Save(context.Background(), benchRecord(i%1000, i), tiers.Cond{}); err != nil {
+	apply := func(rows []tiers.Row) error { return tier.Done(ctx, rows) }
+	id := func(i, kind int) string { return fmt.Sprintf("0198f%07x-%d-7e3f-8a4b-%012x", i, kind, i*7919) }
+	kinds := []struct {
+		name string
+		run  func(i int, r tiers.Record) ([]tiers.Row, error)
+	}{
+		{"save", func(_ int, r tiers.Record) ([]tiers.Row, error) { return nil, second(tier.Save(ctx, r, tiers.Cond{})) }},
+		{"1-save", func(i int, r tiers.Record) ([]tiers.Row, error) {
+			_, err := tier.Commit(ctx, tiers.Commit{ID: id(i, 1), Saves: []tiers.Record{r}})
+			return nil, err
+		}},
+		{"1-save-2-rows", func(i int, r tiers.Record) ([]tiers.Row, error) {
+			out, err := tier.Commit(ctx, tiers.Commit{ID: id(i, 2), Saves: []tiers.Record{r}, Rows: []tiers.Row{
+				{Record: r, Tier: "cache", Owner: "owner"}, {Record: r, Tier: "file", Owner: "owner"},
+			}})
+			return out.Rows, err
+		}},
+	}
+	times := make([][]time.Duration, len(kinds))
+	clock := tiers.SystemClock()
+	for i := 0; b.Loop(); i++ {
+		for j, kind := range kinds {
+			r := benchRecord(i%1000, len(kinds)*i+j)
+			start := clock.Now()
+			rows, err := kind.run(i, r)
+			times[j] = append(times[j], clock.Now().Sub(start))
+			if err != nil {
+				b.Fatal(err)
+			}
+			if err := apply(rows); err != nil {
 				b.Fatal(err)
 			}
 		}
-	})
-	for _, drain := range []bool{true, false} {
-		b.Run(fmt.Sprintf("one save and two rows/applied=%v", drain), func(b *testing.B) {
-			tier := open(b)
-			for i := 0; b.Loop(); i++ {
-				r := benchRecord(i%1000, i)
-				out, err := tier.Commit(context.Background(), tiers.Commit{
-					ID:    fmt.Sprintf("0198f%07x-1c2d-7e3f-8a4b-%012x", i, i*7919),
-					Saves: []tiers.Record{r},
-					Rows: []tiers.Row{
-						{Record: benchRecord(i%1000, i), Tier: "cache", Owner: "owner"},
-						{Record: benchRecord(i%1000, i), Tier: "file", Owner: "owner"},
-					},
-				})
-				if err != nil {
-					b.Fatal(err)
-				}
-				if drain && i%16 == 15 {
-					b.StopTimer()
-					for _, name := range []string{"cache", "file"} {
-						rows, err := tier.Due(context.Background(), name, 0, 100)
-						if err != nil {
-							b.Fatal(err)
-						}
-						if err := tier.Done(context.Background(), rows); err != nil {
-							b.Fatal(err)
-						}
-					}
-					b.StartTimer()
-				}
-				_ = out
-			}
-		})
+	}
+	for j, kind := range kinds {
+		slices.Sort(times[j])
+		median := times[j][len(times[j])/2]
+		b.ReportMetric(float64(median.Microseconds()), kind.name+"-µs")
+		if j > 0 {
+			b.ReportMetric(float64(median)/float64(times[0][len(times[0])/2]), kind.name+"-ratio")
+		}
 	}
 }
 

@@ -22,6 +22,12 @@
 // committed is answered with tiers.ErrCommitUnknown, and the store takes no more
 // writes until it is closed and opened again.
 //
+// # Transactions
+//
+// The tier decides transactions (tiers.Committer), which join the same groups, and
+// tells their outcome for a day. Four snapshots may be open at once, on connections
+// of their own.
+//
 // # Several processes
 //
 // Any number of processes of one host may have the file open. Their writers take

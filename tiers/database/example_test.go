@@ -70,3 +70,41 @@ func ExampleOpen_memory() {
 	fmt.Println(t.Describe().Durable, t.Close(ctx))
 	// Output: false <nil>
 }
+
+func ExampleTier_Commit() {
+	ctx := context.Background()
+	t, err := database.Open(ctx, database.Config{Path: database.Memory})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = t.Close(ctx) }()
+
+	k := tiers.Key{Category: "account", Name: "user-42"}
+	read, err := t.Save(ctx, tiers.Record{Key: k, Codec: "json", Value: []byte(`100`)}, tiers.Cond{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	transfer := tiers.Commit{
+		ID:    "transfer-1",
+		Reads: []tiers.Read{{Key: k, Version: read.Version}},
+		Saves: []tiers.Record{{Key: k, Codec: "json", Value: []byte(`70`)}},
+	}
+	_, err = t.Commit(ctx, transfer)
+	fmt.Println("committed:", err == nil)
+
+	transfer.ID = "transfer-2" // has read the same, and comes too late
+	_, err = t.Commit(ctx, transfer)
+	fmt.Println("conflict:", errors.Is(err, tiers.ErrConflict))
+
+	for _, id := range []string{"transfer-1", "transfer-2"} {
+		committed, err := t.Outcome(ctx, id)
+		fmt.Println(id, committed, err)
+	}
+	// Output:
+	// committed: true
+	// conflict: true
+	// transfer-1 true <nil>
+	// transfer-2 false <nil>
+}

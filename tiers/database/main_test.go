@@ -91,7 +91,7 @@ func openMemory(ctx context.Context, _ string, clock tiers.Clock) (tiers.Tier, e
 func everything() []tiertest.Capability {
 	return []tiertest.Capability{
 		tiertest.Applier, tiertest.Batcher, tiertest.AtomicBatch, tiertest.Exister, tiertest.Toucher, tiertest.Sweeper,
-		tiertest.Pinger, tiertest.Statser, tiertest.Counter, tiertest.Describer, tiertest.Diagnoser,
+		tiertest.Pinger, tiertest.Statser, tiertest.Counter, tiertest.Describer, tiertest.Diagnoser, tiertest.Snapshotter,
 	}
 }
 
