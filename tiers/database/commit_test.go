@@ -2,9 +2,11 @@ package database
 
 import (
 	"context"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -177,8 +179,8 @@ func TestWhatWasAppliedIsForgottenInTime(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			for range recentKept / 2 {
-				b.seq++
+			for range recentKept / 200 {
+				b.seq += 100
 				if _, err := tx.exec(noteRecent, b.seq, "cache", "", "c", "k", b.seq, int64(0), int64(0)); err != nil {
 					return err
 				}
@@ -193,7 +195,7 @@ func TestWhatWasAppliedIsForgottenInTime(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	wantCount(t, tier, "recent", recentKept)
+	wantCount(t, tier, "recent", recentKept/100)
 }
 
 func TestTransactionsAreForgottenAfterADay(t *testing.T) {
@@ -281,5 +283,63 @@ func TestErrorsSayThingsOnce(t *testing.T) {
 	_, err := tier.Save(t.Context(), big, tiers.Cond{})
 	if strings.Count(err.Error(), "unavailable") != 1 {
 		t.Errorf("%v: it says so more than once", err)
+	}
+}
+
+// TestDueRowsAreFoundAmongFewAndMany: there are two ways to look for them.
+func TestDueRowsAreFoundAmongFewAndMany(t *testing.T) {
+	tier := mustOpen(t, Config{Path: Memory})
+	var all []tiers.Row
+	for i := range 2*fewRows + 200 {
+		name := "many"
+		if i%20 == 0 {
+			name = "few"
+		}
+		all = append(all, row(name, fmt.Sprint("k", i*7919%100_003)))
+	}
+	out, err := tier.Append(t.Context(), all, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"few", "many", "none"} {
+		var want, got []uint64
+		for _, r := range out {
+			if r.Tier == name {
+				want = append(want, r.Seq)
+			}
+		}
+		for after := uint64(0); ; after = got[len(got)-1] {
+			due, err := tier.Due(t.Context(), name, after, 128)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(due) == 0 {
+				break
+			}
+			for _, r := range due {
+				got = append(got, r.Seq)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %d rows are due, in another order or number than the %d that were appended", name, len(got), len(want))
+		}
+	}
+	plan := func(query string) (text string) {
+		err := tier.read(t.Context(), func(c *conn) error {
+			return c.query(t.Context(), "EXPLAIN QUERY PLAN "+query, []driver.Value{"t", int64(0), int64(1)}, func(row []driver.Value) (bool, error) {
+				text += fmt.Sprintln(row[3])
+				return true, nil
+			})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	if text := plan(fewDue); !strings.Contains(text, "COVERING INDEX sqlite_autoindex_journal_1 (tier=?)") {
+		t.Errorf("few are looked for so:\n%s", text)
+	}
+	if text := plan(manyDue); !strings.Contains(text, "INTEGER PRIMARY KEY (rowid>?)") || strings.Contains(text, "B-TREE") {
+		t.Errorf("many are looked for so:\n%s", text)
 	}
 }

@@ -15,8 +15,13 @@ const (
 	pendingFrom    = ` FROM journal WHERE tier = ? AND namespace = ? AND category = ? AND key >= ? AND key < ? ORDER BY key `
 	pendingForward = `SELECT ` + journalColumns + pendingFrom + `LIMIT ?`
 	pendingReverse = `SELECT ` + journalColumns + pendingFrom + `DESC LIMIT ?`
-	dueRows        = `SELECT ` + journalColumns + ` FROM journal WHERE tier = ? AND seq > ? ORDER BY seq LIMIT ?`
-	replacedRow    = `DELETE FROM journal WHERE tier = ? AND namespace = ? AND category = ? AND key = ?
+	// The rows of a tier are found by its keys while they are few, and else among
+	// those of all tiers: an index for that would cost every commit a page.
+	fewDue = `SELECT ` + journalColumns + ` FROM journal WHERE seq IN
+		(SELECT seq FROM journal WHERE tier = ? AND +seq > ? ORDER BY +seq LIMIT ?) ORDER BY seq`
+	manyDue     = `SELECT ` + journalColumns + ` FROM journal WHERE +tier = ? AND seq > ? ORDER BY seq LIMIT ?`
+	entriesOf   = `SELECT entries FROM journal_tiers WHERE tier = ?`
+	replacedRow = `DELETE FROM journal WHERE tier = ? AND namespace = ? AND category = ? AND key = ?
 		RETURNING queued, bytes, version, deleted, expires, created`
 	insertRow = `INSERT INTO journal (` + journalColumns + `, queued, bytes)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -292,13 +297,24 @@ func (t *Tier) ListPending(ctx context.Context, tier string, q tiers.Query) iter
 	}
 }
 
+// fewRows is up to how many rows of a tier are looked up by its keys.
+const fewRows = 2048
+
 // Due implements tiers.Journal.
 func (t *Tier) Due(ctx context.Context, tier string, after uint64, limit int) (due []tiers.Row, err error) {
 	if limit <= 0 {
 		return nil, over(ctx)
 	}
 	err = t.read(ctx, func(c *conn) (err error) {
-		due, err = rows(ctx, c, dueRows, []driver.Value{tier, int64(min(after, 1<<62)), int64(limit)}, scanRow)
+		n, err := c.number(ctx, entriesOf, tier)
+		if err != nil {
+			return err
+		}
+		query := fewDue
+		if n > fewRows {
+			query = manyDue
+		}
+		due, err = rows(ctx, c, query, []driver.Value{tier, int64(min(after, 1<<62)), int64(limit)}, scanRow)
 		return err
 	})
 	if err != nil {
