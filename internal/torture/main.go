@@ -57,6 +57,7 @@ func run(ctx context.Context, args []string) error {
 	flags.StringVar(&t.cache, "cache", "", "`driver` of the cache: redis or file; default: redis for three stores of four")
 	flags.IntVar(&t.callers, "callers", 4, "`goroutines` of each worker")
 	flags.BoolVar(&t.plain, "plain", false, "single saves and deletes only")
+	flags.BoolVar(&t.waits, "waits", false, "wait for the leases of the dead, instead of letting clocks go ahead")
 	flags.BoolVar(&t.quiet, "quiet", false, "no progress")
 	if err := flags.Parse(args); err != nil {
 		return err

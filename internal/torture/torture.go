@@ -27,6 +27,7 @@ type torture struct {
 	cache   string
 	callers int
 	plain   bool
+	waits   bool
 	quiet   bool
 	out     io.Writer
 
