@@ -24,14 +24,7 @@ func TestManagerKeepsTheContractOfItsTiers(t *testing.T) {
 			t.Parallel()
 			tiertest.Run(t, tiertest.Config{
 				Open: func(ctx context.Context, dir string, clock tiers.Clock) (tiers.Tier, error) {
-					cfg := config.InMemory()
-					if home != "memory" {
-						cfg = config.Default()
-						cfg.DataDir, cfg.SQLite.Synchronous = dir, "normal"
-					}
-					cfg.DefaultStore = home
-					cfg.Categories = map[string]config.Category{"config": {Tier: home}} // the suite uses the name
-					m, err := manager.Open(ctx, cfg, all(), manager.WithClock(clock), manager.WithoutJobs())
+					m, err := openHome(ctx, home, dir, clock)
 					if err != nil {
 						return nil, err
 					}
@@ -43,4 +36,41 @@ func TestManagerKeepsTheContractOfItsTiers(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A transaction with one call in it is like the call.
+func TestTransactionKeepsTheContractOfItsTiers(t *testing.T) {
+	t.Parallel()
+	homes := []string{"memory"}
+	if os.Getenv("CI") == "true" {
+		homes = fourTiers
+	}
+	for _, home := range homes {
+		t.Run(home, func(t *testing.T) {
+			t.Parallel()
+			tiertest.Run(t, tiertest.Config{
+				Open: func(ctx context.Context, dir string, clock tiers.Clock) (tiers.Tier, error) {
+					m, err := openHome(ctx, home, dir, clock)
+					if err != nil {
+						return nil, err
+					}
+					return m.AsTierOfTransactions(home), nil
+				},
+				Durable: home != "memory",
+				Shared:  home != "memory",
+				Require: []tiertest.Capability{tiertest.Exister},
+			})
+		})
+	}
+}
+
+func openHome(ctx context.Context, home, dir string, clock tiers.Clock) (*manager.Manager, error) {
+	cfg := config.InMemory()
+	if home != "memory" {
+		cfg = config.Default()
+		cfg.DataDir, cfg.SQLite.Synchronous = dir, "normal"
+	}
+	cfg.DefaultStore = home
+	cfg.Categories = map[string]config.Category{"config": {Tier: home}} // the suite uses the name
+	return manager.Open(ctx, cfg, all(), manager.WithClock(clock), manager.WithoutJobs())
 }

@@ -3,6 +3,7 @@ package manager
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"iter"
 	"time"
 
@@ -111,3 +112,115 @@ func (a *asTier) Spaces(ctx context.Context) iter.Seq2[tiers.Space, error] {
 }
 
 func (a *asTier) Close(ctx context.Context) error { return a.m.Close(ctx) }
+
+// AsTierOfTransactions is AsTier with each operation in a transaction of its own.
+// Touching is left out, since it changes the version there, and a list only
+// looks: under writes without end its commit would never find it unchanged.
+func (m *Manager) AsTierOfTransactions(tier string) tiers.Tier {
+	return &inTransactions{asTier{m, tier}}
+}
+
+type inTransactions struct{ asTier }
+
+func (a *inTransactions) As(target any) bool {
+	e, ok := target.(*tiers.Exister)
+	if ok {
+		*e = a
+	}
+	return ok
+}
+
+// run does one thing in a transaction. What is an answer is committed as such,
+// so that it is not taken for a conflict of the commit.
+func (a *inTransactions) run(ctx context.Context, namespace string, do func(*Tx) error) error {
+	var answer error
+	err := a.m.Namespace(namespace).Update(ctx, func(tx *Tx) error {
+		answer = do(tx)
+		if errors.Is(answer, tiers.ErrNotFound) || errors.Is(answer, tiers.ErrExists) || errors.Is(answer, tiers.ErrConflict) {
+			return nil
+		}
+		return answer
+	}, WithRetry(1000))
+	if err == nil {
+		err = answer
+	}
+	return err
+}
+
+func (a *inTransactions) Load(ctx context.Context, k tiers.Key) (rec tiers.Record, err error) {
+	err = a.run(ctx, k.Namespace, func(tx *Tx) error {
+		i, err := tx.Item(ctx, k.Category, k.Name)
+		if err == nil {
+			rec, err = unpack(i)
+		}
+		return err
+	})
+	return rec, err
+}
+
+func (a *inTransactions) Save(ctx context.Context, r tiers.Record, c tiers.Cond) (tiers.Record, error) {
+	var done *Tx
+	err := a.run(ctx, r.Namespace, func(tx *Tx) error {
+		done = tx
+		i, err := tx.SaveItem(ctx, r.Category, r.Name, pack(r), lifeFor(r.TTL), condition{c})
+		r.Created, r.Updated, r.Expires = i.Created, i.Updated, i.Expires
+		return err
+	})
+	if err != nil {
+		return tiers.Record{}, err
+	}
+	if r.Version = done.Version(r.Category, r.Name); r.Version == 0 {
+		r.Version = 1 // saved without any life, it is gone
+	}
+	if i, err := a.m.Namespace(r.Namespace).Item(ctx, r.Category, r.Name); err == nil && i.Version == r.Version {
+		r.Created, r.Updated, r.Expires = i.Created, i.Updated, i.Expires // as the commit made them
+	}
+	return r, nil
+}
+
+func (a *inTransactions) Delete(ctx context.Context, k tiers.Key, c tiers.Cond) (existed bool, err error) {
+	err = a.run(ctx, k.Namespace, func(tx *Tx) (err error) {
+		existed, err = tx.Delete(ctx, k.Category, k.Name, condition{c})
+		return err
+	})
+	return existed, err
+}
+
+func (a *inTransactions) Exists(ctx context.Context, k tiers.Key) (ok bool, err error) {
+	err = a.run(ctx, k.Namespace, func(tx *Tx) (err error) {
+		ok, err = tx.Exists(ctx, k.Category, k.Name)
+		return err
+	})
+	return ok, err
+}
+
+func (a *inTransactions) List(ctx context.Context, q tiers.Query) iter.Seq2[tiers.Record, error] {
+	return func(yield func(tiers.Record, error) bool) {
+		var found []tiers.Record
+		err := a.m.Namespace(q.Namespace).View(ctx, func(tx *Tx) error {
+			opts := []ListOption{Prefix(q.Prefix), After(q.After), Limit(q.Limit)}
+			if q.Reverse {
+				opts = append(opts, Reverse())
+			}
+			for i, err := range tx.List(ctx, q.Category, opts...) {
+				if err != nil {
+					return err
+				}
+				r, err := unpack(i)
+				if err != nil {
+					return err
+				}
+				found = append(found, r)
+			}
+			return nil
+		})
+		for _, r := range found {
+			if err == nil && !yield(r, nil) {
+				return
+			}
+		}
+		if err != nil {
+			yield(tiers.Record{}, err)
+		}
+	}
+}

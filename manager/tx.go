@@ -35,10 +35,11 @@ type TxOption interface{ tx(o *txOptions) }
 
 type txOptions struct{ retry int }
 
-// WithRetry runs the function again, up to n times, when the transaction could
-// not be committed because something that it has read was changed meanwhile
-// (tiers.ErrConflict), and after no other error. It does nothing for a savepoint:
-// what a transaction has read stays read.
+// WithRetry runs the function again, up to n times, after tiers.ErrConflict and
+// after no other error: when something that it has read was changed meanwhile, so
+// that the transaction could not be committed, and when the function itself
+// answers one. It does nothing for a savepoint: what a transaction has read stays
+// read.
 func WithRetry(n int) TxOption { return retryOption(n) }
 
 type retryOption int

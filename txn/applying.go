@@ -103,13 +103,14 @@ func (j *Journaled) carry(ctx context.Context) {
 	}
 }
 
-// wait waits for a kick, or for d.
+// wait waits for a kick, or for d, which is too short to be left to a clock that
+// is moved by hand.
 func (j *Journaled) wait(ctx context.Context, d time.Duration) {
 	pause, cancel := context.WithCancel(ctx)
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		_ = j.clock.Sleep(pause, d) // its end is all that matters
+		_ = tiers.SystemClock().Sleep(pause, d) // its end is all that matters
 	}()
 	select {
 	case <-over:
