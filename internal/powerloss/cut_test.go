@@ -95,6 +95,9 @@ func (m *machine) record(t *testing.T, fresh bool) powerloss.Recording {
 	for k, v := range m.run {
 		spec[k] = v
 	}
+	if m.run["Normal"] == true {
+		spec["Store"] = m.store(base, 0)
+	}
 	cmd := m.command(t.Context(), "work", spec, "strace", "-f", "-xx", "-s", "16777216", "-qq",
 		"-o", m.path("trace"), "-e", "trace="+powerloss.Calls, "-e", "signal=none")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -121,7 +124,7 @@ func restart(path string, data []byte) []byte {
 }
 
 // check opens the store behind a cut and answers what is wrong with it.
-func (m *machine) check(ctx context.Context, dir string, cut powerloss.Cut, before check.State, money int64) ([]check.Fault, error) {
+func (m *machine) check(ctx context.Context, dir string, cut powerloss.Cut, before check.State) ([]check.Fault, error) {
 	lines, err := check.ParseLog(cut.Log)
 	if err != nil {
 		return nil, err
@@ -154,7 +157,7 @@ func (m *machine) check(ctx context.Context, dir string, cut powerloss.Cut, befo
 		return nil, err
 	}
 	lossy := map[string]bool{"cache": true} // the local cache does not sync, and says so
-	r := check.Round{Logs: [][]check.Line{lines}, Before: before, After: found.State, Commits: found.Commits, Outcomes: outcomes, Lossy: lossy, Money: money}
+	r := check.Round{Logs: [][]check.Line{lines}, Before: before, After: found.State, Commits: found.Commits, Outcomes: outcomes, Lossy: lossy}
 	if m.run["Normal"] == true {
 		r = r.Forgetful()
 	}
@@ -162,7 +165,7 @@ func (m *machine) check(ctx context.Context, dir string, cut powerloss.Cut, befo
 }
 
 // cuts makes power cuts, checks each, and answers the first faults.
-func (m *machine) cuts(t *testing.T, rec powerloss.Recording, n int, before check.State, money int64) (faulty []string) {
+func (m *machine) cuts(t *testing.T, rec powerloss.Recording, n int, before check.State) (faulty []string) {
 	t.Helper()
 	type job struct {
 		cut powerloss.Cut
@@ -175,7 +178,7 @@ func (m *machine) cuts(t *testing.T, rec powerloss.Recording, n int, before chec
 	for range 2 {
 		wg.Go(func() {
 			for j := range jobs {
-				faults, err := m.check(t.Context(), j.dir, j.cut, before, money)
+				faults, err := m.check(t.Context(), j.dir, j.cut, before)
 				done.Add(1)
 				if err != nil {
 					t.Errorf("%v", err)
@@ -251,28 +254,39 @@ func keep(t *testing.T) string {
 	return dir
 }
 
-func TestAPowerCutLosesNothingOfPlainSaves(t *testing.T) {
+// made answers what is stored in the store that was made before.
+func (m *machine) made(t *testing.T) check.State {
+	t.Helper()
+	found, err := check.Read(t.Context(), check.Places{Database: m.path("before/sage.db"), Files: m.path("before/files"), Cache: m.path("before/cache")})
+	if err != nil || len(found.Faults) > 0 {
+		t.Fatal(err, found.Faults)
+	}
+	return found.State
+}
+
+func TestAPowerCutLosesNothing(t *testing.T) {
 	needStrace(t)
 	binary := build(t, "")
 	for _, c := range []struct {
 		why   string
+		run   map[string]any
 		fresh bool
+		share int // of the images
 	}{
-		{"a store that was there", false},
-		{"a store that is new", true},
+		{"plain saves into a store that was there", map[string]any{"Plain": true, "Ops": 60}, false, 4},
+		{"plain saves into a store that is new", map[string]any{"Plain": true, "Ops": 30}, true, 4},
+		{"transactions", map[string]any{"Ops": 60}, false, 2},
+		{"transactions of one caller", map[string]any{"Ops": 100, "Callers": 1}, false, 8},
+		{"transactions with synchronous: normal are whole or not there", map[string]any{"Ops": 60, "Normal": true}, false, 8},
 	} {
 		t.Run(c.why, func(t *testing.T) {
-			m := &machine{binary: binary, dir: keep(t), run: map[string]any{"Plain": true, "Ops": 60}}
+			m := &machine{binary: binary, dir: keep(t), run: c.run}
 			rec := m.record(t, c.fresh)
 			before := check.State{}
 			if !c.fresh {
-				found, err := check.Read(t.Context(), check.Places{Database: m.path("before/sage.db"), Files: m.path("before/files"), Cache: m.path("before/cache")})
-				if err != nil || len(found.Faults) > 0 {
-					t.Fatal(err, found.Faults)
-				}
-				before = found.State
+				before = m.made(t)
 			}
-			for _, f := range m.cuts(t, rec, images(t)/2, before, 0) {
+			for _, f := range m.cuts(t, rec, max(images(t)/c.share, 8), before) {
 				t.Error(f)
 			}
 		})

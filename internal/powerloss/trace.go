@@ -66,6 +66,11 @@ func readTrace(r io.Reader) ([]call, error) {
 		} else if m := startLine.FindStringSubmatch(line); m != nil {
 			pid, name, text = m[1], m[2], m[3]
 			if cut, more := strings.CutSuffix(text, unfinished); more {
+				if name == "close" {
+					// Its number may be given away before the call is seen to end.
+					calls = append(calls, call{name: name, args: split(cut), begun: begun})
+					continue
+				}
 				open[pid] = half{cut, begun}
 				continue
 			}

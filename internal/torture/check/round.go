@@ -17,6 +17,8 @@ type Round struct {
 	// Lossy are tiers that may have lost what they had acknowledged, such as a
 	// Redis that was killed and does not sync.
 	Lossy map[string]bool
+
+	forgot bool // what was committed may be gone, and what was read with it
 }
 
 // operation is something that a worker did.
@@ -74,7 +76,9 @@ func (r Round) Check() []Fault {
 	for _, o := range w.order {
 		w.whole(o)
 	}
-	w.looks()
+	if !w.forgot {
+		w.looks()
+	}
 	w.serial()
 	w.money()
 	return w.faults
@@ -385,6 +389,6 @@ func (r Round) Forgetful() Round {
 			}
 		}
 	}
-	r.Logs = logs
+	r.Logs, r.forgot = logs, true
 	return r
 }
