@@ -4,7 +4,11 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/sagestore/sagestore/tiers"
 	"github.com/sagestore/sagestore/txn"
@@ -78,14 +82,22 @@ func (m *Manager) ApplyPending(ctx context.Context, tier string, wait bool) (lef
 	}
 	defer m.core.gate.leave(slot)
 	left = make(map[string]int64)
-	var errs []error
+	errs := make([]error, len(m.core.order))
+	var g errgroup.Group // a tier that is away keeps none of the others waiting
+	var mu sync.Mutex
 	for name, j := range m.core.journals(tier) {
-		b, err := j.Retry(ctx, wait)
-		if b.Rows > 0 {
-			left[name] = b.Rows
-		}
-		errs = append(errs, advise(err))
+		g.Go(func() error {
+			b, err := j.Retry(ctx, wait)
+			mu.Lock()
+			defer mu.Unlock()
+			if b.Rows > 0 {
+				left[name] = b.Rows
+			}
+			errs[slices.Index(m.core.order, name)] = advise(err)
+			return nil
+		})
 	}
+	_ = g.Wait() // the errors are in errs
 	return left, errors.Join(errs...)
 }
 
