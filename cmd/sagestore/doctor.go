@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -58,6 +59,9 @@ func (a *app) diagnose(c *cobra.Command) (findings []tiers.Finding, err error) {
 		opened = true
 		for _, f := range m.Diagnose(c.Context()) {
 			f.Message = without(f.Message, f.Hint)
+			if !f.OK && strings.HasSuffix(f.Subject, ": journal") {
+				f.Hint += "; `sagestore journal list` shows them"
+			}
 			findings = append(findings, f)
 		}
 		return nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -104,13 +103,7 @@ func (a *app) at(c *cobra.Command, args []string, fn func(t target, args []strin
 // storeTarget answers the target of --store.
 func (a *app) storeTarget(m *manager.Manager, args []string) (target, error) {
 	s := m.Store(a.store)
-	if err := s.Check(); err != nil {
-		if f, ok := errors.AsType[*config.Error](err); ok {
-			err = usagef("", "--store: %s", f.Problem)
-		}
-		return target{}, err
-	}
-	if err := refuseMemory(m, s.Tier(), "the store "+s.Tier()); err != nil {
+	if err := checkStore(m, s, "--store"); err != nil {
 		return target{}, err
 	}
 	t := target{place: s, category: "store." + s.Tier(), tier: s.Tier(), namespace: a.namespace}
@@ -119,14 +112,27 @@ func (a *app) storeTarget(m *manager.Manager, args []string) (target, error) {
 		return target{}, err
 	}
 	t.codec = policy.Codec
-	if len(args) > 0 && s.Tier() == "file" {
-		// There the first segment of a key may name a category, whose codec holds.
-		first, _, split := strings.Cut(args[0], "/")
-		if p, err := policyOf(m, first); split && err == nil && p.Tier == s.Tier() {
-			t.codec = p.Codec
+	if len(args) > 0 {
+		// On the file tier the first segment of a key may name a category, whose codec holds.
+		if category, _ := s.Place(args[0]); category != t.category {
+			if p, err := policyOf(m, category); err == nil {
+				t.codec = p.Codec
+			}
 		}
 	}
 	return t, nil
+}
+
+// checkStore answers why a store can't be used, as what named it calls itself.
+func checkStore(m *manager.Manager, s *manager.Store, by string) error {
+	err := s.Check()
+	if f, ok := errors.AsType[*config.Error](err); ok {
+		return usagef("", "%s: %s", by, f.Problem)
+	}
+	if err != nil {
+		return err
+	}
+	return refuseMemory(m, s.Tier(), "the store "+s.Tier())
 }
 
 func policyOf(m *manager.Manager, name string) (config.Policy, error) {

@@ -36,6 +36,9 @@ func explain(err error) []fault {
 		}
 		return all
 	}
+	if lines, ok := errors.AsType[*lineErrors](err); ok {
+		return lines.explain()
+	}
 	if usage, ok := errors.AsType[*usageError](err); ok {
 		return []fault{{usage.Error(), usage.hint}}
 	}
@@ -64,6 +67,12 @@ func faultOf(err error) fault {
 		}
 	}
 	switch {
+	case errors.Is(err, tiers.ErrCommitUnknown):
+		if id := transactionOf(err); id != "" {
+			f.hint = "ask later: sagestore journal outcome " + id
+		}
+	case strings.Contains(f.hint, "WithRetry"):
+		f.hint = "somebody else has changed it meanwhile, and nothing was stored; run the command again"
 	case errors.Is(err, tiers.ErrExists) && f.hint == "":
 		f.hint = "a save without --if-absent replaces it"
 	case errors.Is(err, tiers.ErrConflict) && strings.Contains(f.hint, "Modify"):
@@ -72,6 +81,16 @@ func faultOf(err error) fault {
 		f.hint = "use another session; a program may reopen this one"
 	}
 	return f
+}
+
+// transactionOf answers the transaction that an error is about, if there is one.
+func transactionOf(err error) string {
+	for e := range typed(err) {
+		if e.Tx != "" {
+			return e.Tx
+		}
+	}
+	return ""
 }
 
 // parts splits joined errors. What was around them is kept where they do not

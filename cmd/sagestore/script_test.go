@@ -68,6 +68,7 @@ func TestScripts(t *testing.T) {
 			"redis":    scriptRedis,
 			"sqlite":   scriptSQLite,
 			"readonly": scriptReadOnly,
+			"hostile":  scriptHostile,
 		},
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
@@ -199,6 +200,23 @@ func scriptReadOnly(ts *testscript.TestScript, _ bool, args []string) {
 		tbOf(ts).Skip("can't mount:", err)
 	}
 	ts.Check(err)
+}
+
+// scriptHostile is `hostile FILE TEXT [TIMES TEXT TEXT]`: the file gets the texts,
+// the second one repeated, with Go's escapes.
+func scriptHostile(ts *testscript.TestScript, _ bool, args []string) {
+	plain := func(text string) string {
+		b, err := strconv.Unquote(`"` + strings.ReplaceAll(text, `"`, `\"`) + `"`)
+		ts.Check(err)
+		return b
+	}
+	text := plain(args[1])
+	if len(args) == 5 {
+		times, err := strconv.Atoi(args[2])
+		ts.Check(err)
+		text += strings.Repeat(plain(args[3]), times) + plain(args[4])
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o600))
 }
 
 // scriptExamples is `examples`: the examples of every command's help are commands
