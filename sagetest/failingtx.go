@@ -48,13 +48,13 @@ type failingReserver struct {
 	tiers.Reserver
 }
 
-func (r failingReserver) Reserve(ctx context.Context, ks []tiers.Key) ([]tiers.Reservation, error) {
+func (r failingReserver) Reserve(ctx context.Context, ks []tiers.Key, above tiers.Version) ([]tiers.Reservation, error) {
 	for _, k := range ks {
 		if err := r.f.asked("reserve", k); err != nil {
 			return nil, err
 		}
 	}
-	return r.Reserver.Reserve(ctx, ks)
+	return r.Reserver.Reserve(ctx, ks, above)
 }
 
 type failingSnapshotter struct {

@@ -97,13 +97,15 @@ type Publisher interface {
 type Reservation struct {
 	Version Version   // of the live record; 0: absent
 	Created time.Time // of the live record
+	Expires time.Time // of the live record; zero: never
 	Next    Version   // above all that were issued, and below those of all later saves
 }
 
 // Reserver issues versions for changes that come later, by [Applier].
 type Reserver interface {
-	// Reserve answers one reservation for each key.
-	Reserve(ctx context.Context, ks []Key) ([]Reservation, error)
+	// Reserve answers one reservation for each key. Next is higher than above as
+	// well: the version of a row that may not have come to the tier yet.
+	Reserve(ctx context.Context, ks []Key, above Version) ([]Reservation, error)
 }
 
 // Snapshotter shows the store as it is at one instant.

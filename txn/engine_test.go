@@ -11,8 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sagestore/sagestore/internal/redistest"
 	"github.com/sagestore/sagestore/tiers"
 	cachefile "github.com/sagestore/sagestore/tiers/cache/file"
+	"github.com/sagestore/sagestore/tiers/cache/redis"
 	"github.com/sagestore/sagestore/tiers/database"
 	"github.com/sagestore/sagestore/tiers/file"
 	"github.com/sagestore/sagestore/tiers/memory"
@@ -32,6 +34,12 @@ var names = []string{"memory", "cache", "database", "file"}
 
 func open(t testing.TB, dir string, flakyCache bool) *store {
 	t.Helper()
+	return openOn(t, dir, flakyCache, "")
+}
+
+// openOn has its cache on the Redis of the URL, if there is one.
+func openOn(t testing.TB, dir string, flakyCache bool, url string) *store {
+	t.Helper()
 	w := &store{all: map[string]tiers.Tier{}}
 	ctx := context.Background()
 	must := func(err error) {
@@ -50,12 +58,16 @@ func open(t testing.TB, dir string, flakyCache bool) *store {
 	fileJournal, err := txn.Journal(ctx, files, db, txn.Config{Tier: "file"})
 	must(err)
 	var cache tiers.Tier
-	if flakyCache {
+	switch {
+	case url != "":
+		cache, err = redis.Open(ctx, redis.Config{Options: redis.Options{URL: url, Epoch: "e"}})
+		must(err)
+	case flakyCache:
 		inner, err := memory.Open(ctx, memory.Config{Options: memory.Options{SpillDir: dir}})
 		must(err)
 		w.server = newServer()
 		cache = &flaky{Tier: inner, server: w.server, clock: tiers.SystemClock()}
-	} else {
+	default:
 		cache, err = cachefile.Open(ctx, cachefile.Config{Path: filepath.Join(dir, "cache")})
 		must(err)
 	}
@@ -105,13 +117,18 @@ func loaded(t *testing.T, tier tiers.Tier, name string) string {
 	return string(r.Value[1 : len(r.Value)-1])
 }
 
-// eachStore runs a test with a cache of files and with one whose server may go.
+// eachStore runs a test with a cache of files, with one whose server may go, and
+// with one on Redis.
 func eachStore(t *testing.T, run func(t *testing.T, w *store)) {
 	t.Parallel()
-	for name, flakyCache := range map[string]bool{"files": false, "server": true} {
+	for name, openIt := range map[string]func(t *testing.T) *store{
+		"files":  func(t *testing.T) *store { return open(t, t.TempDir(), false) },
+		"server": func(t *testing.T) *store { return open(t, t.TempDir(), true) },
+		"redis":  func(t *testing.T) *store { return openOn(t, t.TempDir(), false, redistest.Start(t).URL()) },
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			run(t, open(t, t.TempDir(), flakyCache))
+			run(t, openIt(t))
 		})
 	}
 }
@@ -353,7 +370,7 @@ func TestListsShowWhatTheTransactionWrote(t *testing.T) {
 func TestReadThenWriteLosesNothing(t *testing.T) {
 	eachStore(t, func(t *testing.T, w *store) {
 		ctx := context.Background()
-		const callers, each = 8, 15
+		const callers, each = 6, 8
 		var g sync.WaitGroup
 		for i := range callers {
 			g.Go(func() {
@@ -400,7 +417,7 @@ func increment(ctx context.Context, tier tiers.Tier) error {
 func TestBareSavesAndTransactionsLoseNothing(t *testing.T) {
 	eachStore(t, func(t *testing.T, w *store) {
 		ctx := context.Background()
-		const each = 25
+		const each = 12
 		var g sync.WaitGroup
 		var bare atomic.Int64
 		for range 2 {
@@ -449,7 +466,7 @@ func TestVersionsGrowWhoeverWrites(t *testing.T) {
 		ctx := context.Background()
 		for _, name := range names {
 			var last tiers.Version
-			for i := range 60 {
+			for i := range 40 {
 				if i%3 == 0 {
 					put(t, w.all[name], "k", fmt.Sprint(i))
 				} else {
@@ -498,7 +515,7 @@ func TestNobodySeesAPart(t *testing.T) {
 				})
 			}
 		}
-		for range 60 {
+		for range 25 {
 			err := w.Update(ctx, func(tx *txn.Tx) error {
 				for _, name := range names {
 					if err := increment(ctx, tx.Tier(name)); err != nil {

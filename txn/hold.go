@@ -92,6 +92,7 @@ func (h *holds) release(which []int, weight int64) {
 type reservation struct {
 	version  tiers.Version // live now, for whoever reads the key
 	created  time.Time     // of the live record
+	expires  bool          // the live record does
 	next     tiers.Version // for the row
 	reserved bool          // the tier has issued next
 	over     tiers.Cond    // what the row may replace in the tier
@@ -108,6 +109,7 @@ func (j *Journaled) reserve(ctx context.Context, ks []tiers.Key) ([]reservation,
 	if err := j.meet(ctx); err != nil {
 		return nil, err
 	}
+	var above tiers.Version
 	rows := make([]*tiers.Row, len(ks))
 	for i, k := range ks {
 		row, found, err := j.pending(ctx, k)
@@ -115,21 +117,22 @@ func (j *Journaled) reserve(ctx context.Context, ks []tiers.Key) ([]reservation,
 			return nil, err
 		}
 		if found {
-			rows[i] = &row
+			rows[i], above = &row, max(above, row.Version)
 		}
 	}
-	issued, err := j.issue(ctx, ks)
+	issued, err := j.issue(ctx, ks, above)
 	away := isAway(err) || errors.Is(err, tiers.ErrCommitUnknown)
 	if err != nil && !away {
 		return nil, err
 	}
-	least := j.least()
+	least := max(j.least(), above+1)
 	for i := range ks {
 		r := &out[i]
 		if away {
 			r.next = least
 		} else {
 			r.version, r.created, r.next = issued[i].Version, issued[i].Created, issued[i].Next
+			r.expires = !issued[i].Expires.IsZero()
 			r.reserved = j.reserver != nil
 		}
 		switch row := rows[i]; {
@@ -139,6 +142,9 @@ func (j *Journaled) reserve(ctx context.Context, ks []tiers.Key) ([]reservation,
 			} else if !isNotFound(err) {
 				return nil, err
 			}
+		case row == nil && r.expires:
+			// What it goes over may be gone by itself before the row is applied, so
+			// that no version can be asked for: any lower one is replaced.
 		case row == nil:
 			r.over = tiers.If(r.version)
 		case j.live(row):
@@ -151,12 +157,12 @@ func (j *Journaled) reserve(ctx context.Context, ks []tiers.Key) ([]reservation,
 }
 
 // issue asks the tier for versions, or reads those that are there.
-func (j *Journaled) issue(ctx context.Context, ks []tiers.Key) ([]tiers.Reservation, error) {
+func (j *Journaled) issue(ctx context.Context, ks []tiers.Key, above tiers.Version) ([]tiers.Reservation, error) {
 	if err := j.away(); err != nil {
 		return nil, err
 	}
 	if j.reserver != nil {
-		return j.reserver.Reserve(ctx, ks)
+		return j.reserver.Reserve(ctx, ks, above)
 	}
 	found, err := tiers.LoadMany(ctx, j.inner, ks)
 	if err != nil {
@@ -165,7 +171,7 @@ func (j *Journaled) issue(ctx context.Context, ks []tiers.Key) ([]tiers.Reservat
 	out := make([]tiers.Reservation, len(ks))
 	for i := range found {
 		out[i] = tiers.Reservation{
-			Version: found[i].Version, Created: found[i].Created, Next: max(j.least(), found[i].Version+1),
+			Version: found[i].Version, Created: found[i].Created, Expires: found[i].Expires, Next: max(j.least(), found[i].Version+1, above+1),
 		}
 	}
 	return out, nil

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/sagestore/sagestore/internal/redistest"
 	"github.com/sagestore/sagestore/tiers"
 	"github.com/sagestore/sagestore/txn"
 )
@@ -13,21 +14,33 @@ import (
 // The cells of the table of isolation in docs/ARCHITECTURE.md that are not tests
 // of their own elsewhere in this package.
 
-// another answers a second handle of the store, which is to the first what another
-// process is.
-func another(t *testing.T, dir string) *store {
-	t.Helper()
-	return open(t, dir, false)
+// eachPair runs a test on two handles of one store, with its cache on files and
+// on Redis. seen waits for what the handles of a store see of each other's rows.
+func eachPair(t *testing.T, run func(t *testing.T, one, two *store, seen func())) {
+	t.Parallel()
+	t.Run("files", func(t *testing.T) {
+		t.Parallel()
+		dir := t.TempDir()
+		run(t, open(t, dir, false), open(t, dir, false), func() {})
+	})
+	t.Run("redis", func(t *testing.T) {
+		t.Parallel()
+		dir, url := t.TempDir(), redistest.Start(t).URL()
+		one, two := openOn(t, dir, false, url), openOn(t, dir, false, url)
+		run(t, one, two, func() { applied(t, one, "cache") })
+	})
 }
 
 func TestBetweenProcessesACommitIsSeenAtOnce(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	one, two := open(t, dir, false), another(t, dir)
+	eachPair(t, commitIsSeen)
+}
+
+func commitIsSeen(t *testing.T, one, two *store, seen func()) {
 	ctx := context.Background()
 	for _, name := range durable {
 		for _, value := range []string{"1", "2"} {
 			commit(t, one, name, "k", value)
+			seen()
 			if got := loaded(t, two.all[name], "k"); got != value {
 				t.Errorf("%s: the other handle loads %q after the commit of %q", name, got, value)
 			}
@@ -48,7 +61,7 @@ func TestBetweenProcessesACommitIsSeenAtOnce(t *testing.T) {
 func TestBetweenProcessesNobodySeesAPart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	one, two := open(t, dir, false), another(t, dir)
+	one, two := open(t, dir, false), open(t, dir, false)
 	ctx, stop := context.WithCancel(context.Background())
 	var g sync.WaitGroup
 	for _, first := range durable {
@@ -68,7 +81,7 @@ func TestBetweenProcessesNobodySeesAPart(t *testing.T) {
 			})
 		}
 	}
-	for range 60 {
+	for range 25 {
 		err := one.Update(ctx, func(tx *txn.Tx) error {
 			for _, name := range durable {
 				if err := increment(ctx, tx.Tier(name)); err != nil {
@@ -87,9 +100,10 @@ func TestBetweenProcessesNobodySeesAPart(t *testing.T) {
 }
 
 func TestBetweenProcessesAChangeAfterTheReadIsAConflict(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	one, two := open(t, dir, false), another(t, dir)
+	eachPair(t, changeAfterRead)
+}
+
+func changeAfterRead(t *testing.T, one, two *store, seen func()) {
 	ctx := context.Background()
 	for _, name := range durable {
 		for why, change := range map[string]func(){
@@ -98,6 +112,7 @@ func TestBetweenProcessesAChangeAfterTheReadIsAConflict(t *testing.T) {
 			"a commit":      func() { commit(t, two, name, "k", "3") },
 		} {
 			put(t, one.all[name], "k", "1")
+			seen()
 			err := one.Update(ctx, func(tx *txn.Tx) error {
 				_ = loaded(t, tx.Tier(name), "k")
 				change()
@@ -112,9 +127,10 @@ func TestBetweenProcessesAChangeAfterTheReadIsAConflict(t *testing.T) {
 }
 
 func TestBetweenProcessesAListingIsProtected(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	one, two := open(t, dir, false), another(t, dir)
+	eachPair(t, listingIsProtected)
+}
+
+func listingIsProtected(t *testing.T, one, two *store, _ func()) {
 	ctx := context.Background()
 	for _, name := range durable {
 		put(t, one.all[name], "a", "1")
@@ -137,13 +153,15 @@ func TestBetweenProcessesAListingIsProtected(t *testing.T) {
 // A save of one process follows what another has committed, and no row is applied
 // over it later.
 func TestBetweenProcessesABareSaveFollowsACommit(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	one, two := open(t, dir, false), another(t, dir)
+	eachPair(t, saveFollowsCommit)
+}
+
+func saveFollowsCommit(t *testing.T, one, two *store, seen func()) {
 	ctx := context.Background()
 	for _, name := range durable {
-		for round := range 20 {
+		for round := range 8 {
 			commit(t, one, name, "k", "committed")
+			seen()
 			r, err := one.all[name].Load(ctx, at("k"))
 			if err != nil {
 				t.Fatal(err)

@@ -19,7 +19,7 @@ import (
 // the reserved version is applied, then this one is passed over; if it is after,
 // then the save sees under its lock that the key has changed, and takes a version
 // anew.
-func (t *Tree) Reserve(ctx context.Context, ks []tiers.Key) ([]tiers.Reservation, error) {
+func (t *Tree) Reserve(ctx context.Context, ks []tiers.Key, above tiers.Version) ([]tiers.Reservation, error) {
 	if err := t.enter(ctx); err != nil {
 		return nil, t.fail("reserve", tiers.Key{}, err)
 	}
@@ -29,6 +29,9 @@ func (t *Tree) Reserve(ctx context.Context, ks []tiers.Key) ([]tiers.Reservation
 	}
 	if err := t.writable(); err != nil {
 		return nil, t.fail("reserve", ks[0], err)
+	}
+	if above > maxVersion {
+		return nil, t.fail("reserve", ks[0], fmt.Errorf("%w: nothing is above the impossible version %d", tiers.ErrCorrupt, above))
 	}
 	out := make([]tiers.Reservation, len(ks))
 	after := make([]tiers.Version, len(ks))
@@ -44,10 +47,10 @@ func (t *Tree) Reserve(ctx context.Context, ks []tiers.Key) ([]tiers.Reservation
 		}
 		after[i] = found.Record.Version
 		if found.Record.Live(look.now) {
-			out[i].Version, out[i].Created = found.Record.Version, found.Record.Created
+			out[i].Version, out[i].Created, out[i].Expires = found.Record.Version, found.Record.Created, found.Record.Expires
 		}
 	}
-	next, err := t.mark.nextOf(ctx, after)
+	next, err := t.mark.nextOf(ctx, above, after)
 	if err != nil {
 		return nil, t.fail("reserve", ks[0], err)
 	}

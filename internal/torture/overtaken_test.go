@@ -56,8 +56,8 @@ type busyReserver struct {
 	m *meeting
 }
 
-func (r *busyReserver) Reserve(ctx context.Context, ks []tiers.Key) ([]tiers.Reservation, error) {
-	out, err := r.Reserver.Reserve(ctx, ks)
+func (r *busyReserver) Reserve(ctx context.Context, ks []tiers.Key, above tiers.Version) ([]tiers.Reservation, error) {
+	out, err := r.Reserver.Reserve(ctx, ks, above)
 	r.m.reserved()
 	return out, err
 }

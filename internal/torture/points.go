@@ -185,8 +185,8 @@ type tappedReserver struct {
 	t *tapped
 }
 
-func (r *tappedReserver) Reserve(ctx context.Context, ks []tiers.Key) ([]tiers.Reservation, error) {
-	out, err := r.Reserver.Reserve(ctx, ks)
+func (r *tappedReserver) Reserve(ctx context.Context, ks []tiers.Key, above tiers.Version) ([]tiers.Reservation, error) {
+	out, err := r.Reserver.Reserve(ctx, ks, above)
 	r.t.pass("reserve.after")
 	return out, err
 }

@@ -13,7 +13,7 @@ import (
 
 func reserve(t *testing.T, tier *file.Tier, name string) tiers.Reservation {
 	t.Helper()
-	out, err := tier.Reserve(t.Context(), []tiers.Key{key(name)})
+	out, err := tier.Reserve(t.Context(), []tiers.Key{key(name)}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func BenchmarkReserve(b *testing.B) {
 	for _, n := range []int{1, 100} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			for b.Loop() {
-				if _, err := tier.Reserve(b.Context(), keys[:n]); err != nil {
+				if _, err := tier.Reserve(b.Context(), keys[:n], 0); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -147,7 +147,7 @@ func BenchmarkApply(b *testing.B) {
 			keys[i] = rs[i].Key
 		}
 		for b.Loop() {
-			from, err := tier.Reserve(b.Context(), keys)
+			from, err := tier.Reserve(b.Context(), keys, 0)
 			if err != nil {
 				b.Fatal(err)
 			}

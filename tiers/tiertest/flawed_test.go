@@ -30,7 +30,7 @@ type flawed struct {
 	describe   func() tiers.Info
 	diagnose   func(ctx context.Context) []tiers.Finding
 	prepare    func(ctx context.Context, c tiers.Commit) (func() []tiers.Record, func(), error)
-	reserve    func(ctx context.Context, ks []tiers.Key) ([]tiers.Reservation, error)
+	reserve    func(ctx context.Context, ks []tiers.Key, above tiers.Version) ([]tiers.Reservation, error)
 	snapshot   func(ctx context.Context) (tiers.Snapshot, error)
 }
 
@@ -167,11 +167,11 @@ func (f *flawed) Prepare(ctx context.Context, c tiers.Commit) (publish func() []
 	return f.reference.Prepare(ctx, c)
 }
 
-func (f *flawed) Reserve(ctx context.Context, ks []tiers.Key) ([]tiers.Reservation, error) {
+func (f *flawed) Reserve(ctx context.Context, ks []tiers.Key, above tiers.Version) ([]tiers.Reservation, error) {
 	if f.reserve != nil {
-		return f.reserve(ctx, ks)
+		return f.reserve(ctx, ks, above)
 	}
-	return f.reference.Reserve(ctx, ks)
+	return f.reference.Reserve(ctx, ks, above)
 }
 
 func (f *flawed) Snapshot(ctx context.Context) (tiers.Snapshot, error) {

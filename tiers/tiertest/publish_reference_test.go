@@ -77,19 +77,20 @@ func (t *reference) publish(rs []tiers.Record) []tiers.Record {
 	return out
 }
 
-func (t *reference) Reserve(ctx context.Context, ks []tiers.Key) ([]tiers.Reservation, error) {
+func (t *reference) Reserve(ctx context.Context, ks []tiers.Key, above tiers.Version) ([]tiers.Reservation, error) {
 	leave, err := t.enter(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
 	out := make([]tiers.Reservation, len(ks))
+	t.high = max(t.high, above)
 	for i, k := range ks {
 		if err := k.Check(); err != nil {
 			return nil, tiers.Fail("reserve", "reference", k, err)
 		}
 		r, _ := t.live(k)
-		out[i] = tiers.Reservation{Version: r.Version, Created: r.Created, Next: t.next(tiers.Micro(t.clock.Now()))}
+		out[i] = tiers.Reservation{Version: r.Version, Created: r.Created, Expires: r.Expires, Next: t.next(tiers.Micro(t.clock.Now()))}
 	}
 	return out, nil
 }

@@ -75,6 +75,31 @@ func reserveRules() []rule {
 			run: reservedGivesWay,
 		},
 		{
+			name: "a reserved version is above what is told", needs: needs,
+			why: "a row with that version may come to the tier before the reserved one",
+			run: func(t *T) {
+				k := named("k")
+				far := t.save(raw(k, "1")).Version + 500_000
+				r, _ := tiers.As[tiers.Reserver](t.Tier)
+				out, err := r.Reserve(t.ctx, []tiers.Key{k, named("other")}, far)
+				if err != nil {
+					t.Fatalf("reserve: %v", err)
+				}
+				next := out[1].Next
+				if out[0].Next <= far || next <= far {
+					t.Errorf("above %d the versions %d and %d are reserved", far, out[0].Next, next)
+				}
+				if v := t.save(raw(k, "2")).Version; v <= max(out[0].Next, next) {
+					t.Errorf("a later save gets version %d, %d was reserved", v, max(out[0].Next, next))
+				}
+			},
+		},
+		{
+			name: "reserve goes above what it is told", needs: needs,
+			why: "a row that has not come to the store yet must not be taken for the later one",
+			run: reserveAbove,
+		},
+		{
 			name: "nobody else gets a reserved version", needs: needs,
 			why: "two changes of one version can't be told apart",
 			run: reservedOnce,
@@ -84,19 +109,19 @@ func reserveRules() []rule {
 			why: "a bad key is a fault of the caller, to be told before anything is decided",
 			run: func(t *T) {
 				r, _ := tiers.As[tiers.Reserver](t.Tier)
-				if out, err := r.Reserve(t.ctx, nil); err != nil || len(out) != 0 {
+				if out, err := r.Reserve(t.ctx, nil, 0); err != nil || len(out) != 0 {
 					t.Errorf("no keys: %d reservations and %s", len(out), said(err))
 				}
-				_, err := r.Reserve(t.ctx, []tiers.Key{named("good"), named("")})
+				_, err := r.Reserve(t.ctx, []tiers.Key{named("good"), named("")}, 0)
 				t.wantError("a key without a name", err, tiers.ErrKey)
 				ended, end := context.WithCancel(t.ctx)
 				end()
-				_, err = r.Reserve(ended, []tiers.Key{named("k")})
+				_, err = r.Reserve(ended, []tiers.Key{named("k")}, 0)
 				t.wantError("a context that has ended", err, context.Canceled)
 				if err := t.Tier.Close(t.ctx); err != nil {
 					t.Fatalf("close: %v", err)
 				}
-				_, err = r.Reserve(t.ctx, []tiers.Key{named("k")})
+				_, err = r.Reserve(t.ctx, []tiers.Key{named("k")}, 0)
 				t.wantError("after close", err, tiers.ErrClosed)
 			},
 		},
@@ -106,7 +131,7 @@ func reserveRules() []rule {
 // reserve reserves and ends the rule on an error.
 func (t *T) reserve(h tiers.Tier, ks ...tiers.Key) []tiers.Reservation {
 	r, _ := tiers.As[tiers.Reserver](h)
-	out, err := r.Reserve(t.ctx, ks)
+	out, err := r.Reserve(t.ctx, ks, 0)
 	if err != nil {
 		t.Fatalf("reserve: %v", err)
 	}
@@ -131,6 +156,9 @@ func reserveSeesLive(t *T) {
 			if got.Version != was.Version || there && !got.Created.Equal(was.Created) || got.Next <= was.Version {
 				t.Errorf("%s: %s has version %d, created %v and next %d; want %d, %v and more", when, show(keys[i]),
 					got.Version, got.Created, got.Next, was.Version, was.Created)
+			}
+			if !got.Expires.Equal(was.Expires) {
+				t.Errorf("%s: %s expires %v, want %v", when, show(keys[i]), got.Expires, was.Expires)
 			}
 		}
 	}
@@ -237,6 +265,29 @@ func reservedGivesWay(t *T) {
 		row.Deleted = true
 		t.apply([]tiers.Cond{tiers.If(from.Version)}, row)
 		t.wantValue("a delete over "+name, k, "between")
+	}
+}
+
+// reserveAbove names versions that are further and further ahead of the clock, as
+// after one that was set back.
+func reserveAbove(t *T) {
+	r, _ := tiers.As[tiers.Reserver](t.Tier)
+	k, other := named("k"), named("other")
+	last := t.save(raw(k, "v")).Version
+	for _, ahead := range []time.Duration{time.Microsecond, time.Hour, 48 * time.Hour} {
+		above := last + tiers.Version(ahead.Microseconds()) //nolint:gosec // ahead is positive
+		out, err := r.Reserve(t.ctx, []tiers.Key{k, other}, above)
+		if err != nil || len(out) != 2 {
+			t.Fatalf("reserve answers %d reservations and %s", len(out), said(err))
+		}
+		if out[0].Next <= above || out[1].Next <= above || out[0].Next == out[1].Next {
+			t.Errorf("reserved %d and %d above %d", out[0].Next, out[1].Next, above)
+		}
+		for _, key := range []tiers.Key{other, k} {
+			if last = t.save(raw(key, "v")).Version; last <= max(out[0].Next, out[1].Next) {
+				t.Errorf("a save of %s gets version %d after %d and %d were reserved", show(key), last, out[0].Next, out[1].Next)
+			}
+		}
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 func reserveFlaws() []flaw {
 	edited := func(edit func(f *flawed, r *tiers.Reservation)) func(f *flawed) {
 		return func(f *flawed) {
-			f.reserve = func(ctx context.Context, ks []tiers.Key) ([]tiers.Reservation, error) {
-				out, err := f.reference.Reserve(ctx, ks)
+			f.reserve = func(ctx context.Context, ks []tiers.Key, above tiers.Version) ([]tiers.Reservation, error) {
+				out, err := f.reference.Reserve(ctx, ks, above)
 				for i := range out {
 					edit(f, &out[i])
 				}
@@ -22,18 +22,18 @@ func reserveFlaws() []flaw {
 	}
 	// forgets lets what was reserved be issued again.
 	forgets := func(f *flawed) {
-		f.reserve = func(ctx context.Context, ks []tiers.Key) ([]tiers.Reservation, error) {
+		f.reserve = func(ctx context.Context, ks []tiers.Key, above tiers.Version) ([]tiers.Reservation, error) {
 			var high tiers.Version
 			f.inside(func() { high = f.high })
-			out, err := f.reference.Reserve(ctx, ks)
+			out, err := f.reference.Reserve(ctx, ks, above)
 			f.inside(func() { f.high = high })
 			return out, err
 		}
 	}
 	return []flaw{
 		{"answers expired versions", "reserving/reserve answers what is live", func(f *flawed) {
-			f.reserve = func(ctx context.Context, ks []tiers.Key) ([]tiers.Reservation, error) {
-				out, err := f.reference.Reserve(ctx, ks)
+			f.reserve = func(ctx context.Context, ks []tiers.Key, above tiers.Version) ([]tiers.Reservation, error) {
+				out, err := f.reference.Reserve(ctx, ks, above)
 				for i := range out {
 					f.inside(func() { out[i].Version = f.records[ks[i]].Version })
 				}
@@ -48,6 +48,20 @@ func reserveFlaws() []flaw {
 		{"reserves by the clock", "reserving/reserved versions grow when the clock is set back", edited(func(f *flawed, r *tiers.Reservation) {
 			r.Next = tiers.Version(f.clock.Now().UnixMicro()) //nolint:gosec // a time of today
 		})},
+		{"takes no notice of rows", "reserving/a reserved version is above what is told", func(f *flawed) {
+			f.reserve = func(ctx context.Context, ks []tiers.Key, _ tiers.Version) ([]tiers.Reservation, error) {
+				return f.reference.Reserve(ctx, ks, 0)
+			}
+		}},
+		{"tells nobody what it was told", "reserving/a reserved version is above what is told", func(f *flawed) {
+			f.reserve = func(ctx context.Context, ks []tiers.Key, above tiers.Version) ([]tiers.Reservation, error) {
+				out, err := f.reference.Reserve(ctx, ks, 0)
+				for i := range out {
+					out[i].Next = max(out[i].Next, above+tiers.Version(i)+1)
+				}
+				return out, err
+			}
+		}},
 		{"reserves for one handle", "reserving/other handles save above what was reserved", forgets},
 		{"forgets when it is closed", "reserving/reserved versions last across opening again", func(f *flawed) {
 			f.end = func(ctx context.Context) error {
@@ -71,8 +85,8 @@ func reserveFlaws() []flaw {
 		{"reserves one version for all", "reserving/nobody else gets a reserved version", func(f *flawed) {
 			var once sync.Once
 			var first tiers.Version
-			f.reserve = func(ctx context.Context, ks []tiers.Key) ([]tiers.Reservation, error) {
-				out, err := f.reference.Reserve(ctx, ks)
+			f.reserve = func(ctx context.Context, ks []tiers.Key, above tiers.Version) ([]tiers.Reservation, error) {
+				out, err := f.reference.Reserve(ctx, ks, above)
 				once.Do(func() { first = out[0].Next })
 				for i := range out {
 					out[i].Next = first
@@ -80,9 +94,14 @@ func reserveFlaws() []flaw {
 				return out, err
 			}
 		}},
+		{"ignores what it is told", "reserving/reserve goes above what it is told", func(f *flawed) {
+			f.reserve = func(ctx context.Context, ks []tiers.Key, _ tiers.Version) ([]tiers.Reservation, error) {
+				return f.reference.Reserve(ctx, ks, 0)
+			}
+		}},
 		{"reserves for any key", "reserving/reserve refuses what other calls refuse", func(f *flawed) {
-			f.reserve = func(ctx context.Context, ks []tiers.Key) ([]tiers.Reservation, error) {
-				out, err := f.reference.Reserve(ctx, ks)
+			f.reserve = func(ctx context.Context, ks []tiers.Key, above tiers.Version) ([]tiers.Reservation, error) {
+				out, err := f.reference.Reserve(ctx, ks, above)
 				if err != nil {
 					return make([]tiers.Reservation, len(ks)), nil
 				}
