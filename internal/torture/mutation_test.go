@@ -1,0 +1,132 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// mutation is a store that breaks a promise.
+type mutation struct {
+	why    string
+	edits  []edit
+	faults string
+	cache  string
+}
+
+type edit struct{ file, old, new string }
+
+func mutations() []mutation {
+	return []mutation{
+		{"the rows of the journal are not written", []edit{{
+			"tiers/database/commit.go",
+			"if out.Rows[i], err = x.appendRow(r, tiers.Cond{}, d.RowLimits[r.Tier]); err != nil {",
+			"if out.Rows[i] = r; err != nil {",
+		}}, "kill", "file"},
+		{"rows go over whatever is there", []edit{{
+			"internal/filetree/change.go",
+			"} else if c.live > r.Version || c.live == r.Version && !gone {",
+			"} else if c.live == r.Version && !gone {",
+		}, {
+			"internal/filetree/change.go",
+			"if over.Holds(c.live) != nil {\n\t\t\treturn false, nil\n\t\t}",
+			"_ = over",
+		}}, "kill", "file"},
+		{"rows that are left are never applied", []edit{{
+			"txn/applying.go",
+			"for retry := firstRetry; j.view.any() && ctx.Err() == nil;",
+			"for retry := firstRetry; retry == 0;",
+		}}, "kill", "file"},
+		{"reads are not compared at the commit", []edit{{
+			"tiers/database/commit.go",
+			"if v != micro(r.Version) {",
+			"if v < 0 {",
+		}}, "kill", "file"},
+		{"memory is published before the decision", []edit{{
+			"txn/commit.go",
+			"\tif c.e.committer == nil {\n\t\treturn c.alone(ctx, &out)",
+			"\tc.finish(true)\n\tif c.e.committer == nil {\n\t\treturn c.alone(ctx, &out)",
+		}}, "kill", "file"},
+	}
+}
+
+// overlay lays the edits over the sources, and answers the file that says so to
+// the go command.
+func overlay(t *testing.T, edits []edit) string {
+	t.Helper()
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	replace, text := map[string]string{}, map[string]string{}
+	for _, e := range edits {
+		path := filepath.Join(root, e.file)
+		if text[path] == "" {
+			b, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text[path] = string(b)
+		}
+		if strings.Count(text[path], e.old) != 1 {
+			t.Fatalf("%s has not once %q: the mutation has to follow the source", e.file, e.old)
+		}
+		text[path] = strings.Replace(text[path], e.old, e.new, 1)
+	}
+	for path, s := range text {
+		replace[path] = filepath.Join(dir, filepath.Base(path))
+		if err := os.WriteFile(replace[path], []byte(s), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	layer := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(layer, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return layer
+}
+
+// TestABrokenStoreIsFound breaks the store in several ways: all of them in CI or
+// with SAGESTORE_MUTATIONS set, one of them else.
+func TestABrokenStoreIsFound(t *testing.T) {
+	all := os.Getenv("CI") == "true" || os.Getenv("SAGESTORE_MUTATIONS") != ""
+	for i, m := range mutations() {
+		t.Run(m.why, func(t *testing.T) {
+			layer := overlay(t, m.edits)
+			if i > 0 && !all {
+				t.Log("the source has what the mutation changes; CI=true builds and runs it")
+				return
+			}
+			binary := filepath.Join(t.TempDir(), "torture")
+			build := exec.CommandContext(t.Context(), "go", "build", "-overlay", layer, "-o", binary, ".")
+			build.Env = append(os.Environ(), "CGO_ENABLED=0")
+			if out, err := build.CombinedOutput(); err != nil {
+				t.Fatalf("go build: %v: %s", err, out)
+			}
+			const kills = "800" // at most
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			defer cancel()
+			cmd := exec.CommandContext(ctx, binary, "-quiet", "-kills", kills, "-dir", t.TempDir(), "-faults", m.faults, "-cache", m.cache)
+			cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+			out, err := cmd.CombinedOutput()
+			if err == nil || !strings.Contains(string(out), "the store and the logs are in") {
+				t.Fatalf("nobody found it: %v: %s", err, out)
+			}
+			line, _, _ := strings.Cut(string(out), "\n")
+			_, what, _ := strings.Cut(string(out), "torture: ")
+			t.Logf("%s: %.200s", line, what)
+		})
+	}
+}
