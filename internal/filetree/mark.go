@@ -69,11 +69,13 @@ func (m *mark) next(ctx context.Context, after tiers.Version) (v tiers.Version, 
 	return v, err
 }
 
-// nextOf answers such a version for each, in one step.
-func (m *mark) nextOf(ctx context.Context, after []tiers.Version) ([]tiers.Version, error) {
+// nextOf answers such a version for each, in one step. All are above floor, which
+// counts as issued, however far ahead of the clock it is.
+func (m *mark) nextOf(ctx context.Context, floor tiers.Version, after []tiers.Version) ([]tiers.Version, error) {
 	now := m.now()
 	out := make([]tiers.Version, len(after))
 	err := m.update(ctx, func(issued tiers.Version) tiers.Version {
+		issued = max(issued, floor)
 		for i := range after {
 			out[i], issued = above(now, issued, after[i])
 		}

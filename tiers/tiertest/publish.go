@@ -177,7 +177,7 @@ func (t *T) peek(wait bool) {
 func publishAnswers(t *T) {
 	old := t.save(raw(named("old"), "1"))
 	gone := t.save(raw(named("gone"), "1"))
-	t.pass(3 * time.Second)
+	t.pass(2 * time.Second)
 	value := []byte("2")
 	r := tiers.Record{Key: old.Key, Value: value, Codec: "json", Schema: 7, TTL: time.Hour}
 	saves := []tiers.Record{r, {Key: gone.Key, Deleted: true}, raw(named("fresh"), ""), {Key: named("never"), Deleted: true}}
@@ -227,7 +227,9 @@ func abortLeavesAll(t *T) {
 		_, abort := t.prepared(tiers.Commit{
 			Reads: []tiers.Read{{Key: kept[2].Key, Version: kept[2].Version}},
 			Saves: []tiers.Record{
-				raw(named("changed"), strings.ToUpper(large)), {Key: named("gone"), Deleted: true}, raw(named("fresh"), large),
+				raw(named("changed"), strings.ToUpper(large)),
+				{Key: named("gone"), Deleted: true},
+				raw(named("fresh"), large),
 				lasting(named("small"), "over", -time.Second),
 			},
 		})

@@ -104,7 +104,7 @@ func publishFlaws() []flaw {
 			f.prepare = func(ctx context.Context, c tiers.Commit) (func() []tiers.Record, func(), error) {
 				publish, abort, err := f.reference.Prepare(ctx, c)
 				if err != nil {
-					return func() []tiers.Record { return nil }, func() {}, nil
+					publish, abort = func() []tiers.Record { return nil }, func() {}
 				}
 				return publish, abort, nil
 			}

@@ -108,7 +108,7 @@ func (t *reference) Snapshot(ctx context.Context) (tiers.Snapshot, error) {
 // frozen is a snapshot: a copy that ends with its context.
 type frozen struct {
 	*reference
-	end context.Context //nolint:containedctx // it lives as long as that
+	end context.Context // it lives as long as that
 }
 
 func (s *frozen) Load(ctx context.Context, k tiers.Key) (tiers.Record, error) {

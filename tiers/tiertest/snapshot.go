@@ -33,9 +33,13 @@ func snapshotRules() []rule {
 				s, closed := t.snapshot(t.ctx)
 				defer closed()
 				for _, q := range []tiers.Query{
-					{Category: category}, {Category: category, Prefix: "k", Limit: 7}, {Category: category, Prefix: "k", After: "k00010"},
-					{Category: category, Reverse: true, After: "k00010", Limit: 3}, {Category: category, KeysOnly: true},
-					{Namespace: "n", Category: category}, {Category: "tiertest.empty"},
+					{Category: category},
+					{Category: category, Prefix: "k", Limit: 7},
+					{Category: category, Prefix: "k", After: "k00010"},
+					{Category: category, Reverse: true, After: "k00010", Limit: 3},
+					{Category: category, KeysOnly: true},
+					{Namespace: "n", Category: category},
+					{Category: "tiertest.empty"},
 				} {
 					t.wantNames(fmt.Sprintf("%+v", q), t.listOf(s, q), t.names(q))
 				}

@@ -73,3 +73,17 @@ func FuzzParseSaved(f *testing.F) {
 		}
 	})
 }
+
+func FuzzParseReserved(f *testing.F) {
+	f.Add([]byte("k12345678"), 1)
+	f.Add([]byte("k1234567887654321versionAcreatedAexpiresA"), 1)
+	f.Fuzz(func(t *testing.T, text []byte, n int) {
+		if n < 1 || n > 100 {
+			return
+		}
+		tier := &Tier{}
+		if err := tier.parseReserved(text, make([]tiers.Reservation, n)); err != nil && !errors.Is(err, tiers.ErrCorrupt) {
+			t.Errorf("error is %v", err)
+		}
+	})
+}
