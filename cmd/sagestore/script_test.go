@@ -144,7 +144,7 @@ func scriptMode(ts *testscript.TestScript, _ bool, args []string) {
 type redisKey struct{}
 
 // scriptRedis is `redis start [ARG...]`, which sets REDIS_URL and REDIS_ADDR,
-// `redis kill`, `redis restart`, or `redis absent` for a port nobody listens on.
+// `redis kill`, `redis restart`, `redis freeze`, `redis thaw`, or `redis absent` for a port nobody listens on.
 func scriptRedis(ts *testscript.TestScript, _ bool, args []string) {
 	servers, _ := ts.Value(redisKey{}).(*[]*redistest.Server)
 	switch args[0] {
@@ -161,6 +161,10 @@ func scriptRedis(ts *testscript.TestScript, _ bool, args []string) {
 		(*servers)[len(*servers)-1].Kill()
 	case "restart":
 		(*servers)[len(*servers)-1].Restart()
+	case "freeze":
+		(*servers)[len(*servers)-1].Freeze()
+	case "thaw":
+		(*servers)[len(*servers)-1].Thaw()
 	default:
 		ts.Fatalf("redis %s?", args[0])
 	}

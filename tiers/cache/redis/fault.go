@@ -37,6 +37,13 @@ func isSetup(err error) bool {
 	return errors.As(err, &s)
 }
 
+// refusesUser tells whether the server does not let the user in. Passwords change
+// while programs run, so that is an outage like any other.
+func refusesUser(err error) bool {
+	c := code(err)
+	return c == "NOAUTH" || c == "WRONGPASS"
+}
+
 // isReply tells whether the server itself answered with this error.
 func isReply(err error) bool {
 	var e goredis.Error

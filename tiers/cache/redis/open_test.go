@@ -72,6 +72,7 @@ func TestWaysToConnect(t *testing.T) {
 		name    string
 		options redis.Options
 		want    string // part of the error
+		away    bool   // it opens, and the error is what Away answers
 	}{
 		{name: "tcp", options: redis.Options{URL: plain.URL()}},
 		{name: "another database", options: redis.Options{URL: plain.URL() + "/3"}},
@@ -81,9 +82,9 @@ func TestWaysToConnect(t *testing.T) {
 		{name: "user of an access control list", options: redis.Options{URL: users.URL(), Username: "app", Password: secret}},
 		{name: "tls", options: redis.Options{URL: secure, CAFile: ca.ca, CertFile: ca.cert, KeyFile: ca.key}},
 
-		{name: "no password", options: redis.Options{URL: locked.URL()}, want: "wants a password"},
-		{name: "wrong password", options: redis.Options{URL: locked.URL(), Password: "wrong-" + secret}, want: "does not accept the user and the password"},
-		{name: "wrong user", options: redis.Options{URL: users.URL(), Username: "nobody", Password: secret}, want: "does not accept the user and the password"},
+		{name: "no password", options: redis.Options{URL: locked.URL()}, want: "wants a password", away: true},
+		{name: "wrong password", options: redis.Options{URL: locked.URL(), Password: "wrong-" + secret}, want: "does not accept the user and the password", away: true},
+		{name: "wrong user", options: redis.Options{URL: users.URL(), Username: "nobody", Password: secret}, want: "does not accept the user and the password", away: true},
 		{name: "user without rights", options: redis.Options{URL: users.URL(), Username: "app", Password: secret, Prefix: "other"}, want: "~other:*"},
 		{name: "unknown certificate authority", options: redis.Options{URL: secure}, want: "ca_file"},
 		{name: "wrong server name", options: redis.Options{URL: secure, CAFile: ca.ca, ServerName: "elsewhere"}, want: "server_name"},
@@ -107,6 +108,17 @@ func TestWaysToConnect(t *testing.T) {
 					t.Errorf("the place shows the password: %s", tier.Describe().Place)
 				}
 			}
+			if c.away {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err = tier.Away(); !errors.Is(err, tiers.ErrUnavailable) {
+					t.Errorf("Away answers %v", err)
+				}
+				if _, err := tier.Load(t.Context(), key("k")); !errors.Is(err, tiers.ErrUnavailable) {
+					t.Errorf("load answers %v", err)
+				}
+			}
 			switch {
 			case c.want == "" && err != nil:
 				t.Fatal(err)
@@ -125,6 +137,21 @@ func TestWaysToConnect(t *testing.T) {
 				t.Errorf("the error shows the password: %v", err)
 			}
 		})
+	}
+}
+
+// A password that was changed on the server, and back, is an outage.
+func TestRefusedPasswordIsAnOutage(t *testing.T) {
+	srv := redistest.Start(t)
+	srv.Do("CONFIG", "SET", "requirepass", "right")
+	tier := open(t, redis.Options{URL: srv.URL(), Password: "wrong"})
+	if err := tier.Away(); !errors.Is(err, tiers.ErrUnavailable) || !strings.Contains(err.Error(), "check the user and the password") {
+		t.Errorf("away answers %v", err)
+	}
+	right := open(t, redis.Options{URL: srv.URL(), Password: "right"})
+	roundTrip(t, right)
+	if err := right.Away(); err != nil {
+		t.Errorf("away answers %v", err)
 	}
 }
 

@@ -64,11 +64,11 @@ var (
 	_ tiers.Outage    = (*Tier)(nil)
 )
 
-// Open connects to a server. One that can't be reached is no error: the tier
-// opens, its calls answer tiers.ErrUnavailable, and it goes on trying (see
-// [tiers.Outage]). Settings that can't work, and a server that answers but
-// can't be used, for its password, its version or its eviction policy, are
-// errors. The caller closes the tier.
+// Open connects to a server. One that can't be reached, or that does not accept
+// the user and the password, is no error: the tier opens, its calls answer
+// tiers.ErrUnavailable, and it goes on trying (see [tiers.Outage]). Settings that
+// can't work, and a server that lets the user in but can't be used, for its
+// version or its eviction policy, are errors. The caller closes the tier.
 func Open(ctx context.Context, c Config) (*Tier, error) {
 	c = withDefaults(c)
 	t, err := newTier(c) //nolint:contextcheck // what it starts ends with Close
@@ -127,7 +127,7 @@ func (t *Tier) meet(ctx context.Context) error {
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case err == nil, isSetup(err):
+	case err == nil, isSetup(err) && !refusesUser(err):
 		return err
 	}
 	if !isReply(err) && !refusedDial(err) {
