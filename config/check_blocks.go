@@ -78,6 +78,12 @@ func checkURL(f *faults, at []string, text Secret, schemes ...string) *url.URL {
 		f.add(at, "has the wrong scheme: write a URL that begins with "+forms)
 		return nil
 	}
+	if port := u.Port(); port != "" {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			f.add(at, "has a port that is none: write one from 1 to 65535")
+			return nil
+		}
+	}
 	return u
 }
 
