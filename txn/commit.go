@@ -339,7 +339,7 @@ func (p *part) collect(keys []tiers.Key, held []reservation, out *tiers.Commit) 
 		}
 		rec.Expires, rec.TTL = tiers.Deadline(now, rec.TTL), 0
 		out.Rows = append(out.Rows, tiers.Row{
-			Record: rec, Tier: p.name, Owner: p.rows.owner, Over: r.over, Reserved: r.reserved,
+			Record: rec, Tier: p.name, Owner: p.rows.owner, Reserved: r.reserved,
 		})
 	}
 	for _, r := range p.ranges {

@@ -92,10 +92,8 @@ func (h *holds) release(which []int, weight int64) {
 type reservation struct {
 	version  tiers.Version // live now, for whoever reads the key
 	created  time.Time     // of the live record
-	expires  bool          // the live record does
 	next     tiers.Version // for the row
 	reserved bool          // the tier has issued next
-	over     tiers.Cond    // what the row may replace in the tier
 	unknown  bool          // the tier is away, and no row answers for the key
 }
 
@@ -132,7 +130,6 @@ func (j *Journaled) reserve(ctx context.Context, ks []tiers.Key) ([]reservation,
 			r.next = least
 		} else {
 			r.version, r.created, r.next = issued[i].Version, issued[i].Created, issued[i].Next
-			r.expires = !issued[i].Expires.IsZero()
 			r.reserved = j.reserver != nil
 		}
 		switch row := rows[i]; {
@@ -142,11 +139,7 @@ func (j *Journaled) reserve(ctx context.Context, ks []tiers.Key) ([]reservation,
 			} else if !isNotFound(err) {
 				return nil, err
 			}
-		case row == nil && r.expires:
-			// What it goes over may be gone by itself before the row is applied, so
-			// that no version can be asked for: any lower one is replaced.
 		case row == nil:
-			r.over = tiers.If(r.version)
 		case j.live(row):
 			r.version, r.created = row.Version, row.Created
 		default:

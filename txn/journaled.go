@@ -220,7 +220,8 @@ func (j *Journaled) call(ctx context.Context, op string, k tiers.Key, do func() 
 }
 
 // change is call for what changes keys: those of a transaction which is being
-// decided stay as they are until then.
+// decided stay as they are until then, and rows that other processes have
+// committed are seen, so that nothing comes between them and the tier.
 func (j *Journaled) change(ctx context.Context, op string, k tiers.Key, do func() error) error {
 	return j.call(ctx, op, k, func() error {
 		release, err := j.holds.share(ctx, k)
@@ -228,6 +229,9 @@ func (j *Journaled) change(ctx context.Context, op string, k tiers.Key, do func(
 			return err
 		}
 		defer release()
+		if _, err := j.newRows(ctx); err != nil {
+			return err
+		}
 		return do()
 	})
 }
@@ -239,6 +243,9 @@ func (j *Journaled) changeAll(ctx context.Context, op string, ks []tiers.Key, do
 			return err
 		}
 		defer release()
+		if _, err := j.newRows(ctx); err != nil {
+			return err
+		}
 		return do()
 	})
 }

@@ -165,8 +165,20 @@ func (j *Journaled) Spaces(ctx context.Context) iter.Seq2[tiers.Space, error] {
 	}
 }
 
+// holdsSome tells whether a space has a record.
+func (j *Journaled) holdsSome(ctx context.Context, s tiers.Space) (bool, error) {
+	q := tiers.Query{Namespace: s.Namespace, Category: s.Category, Limit: 1, KeysOnly: true}
+	for r, err := range j.List(ctx, q) {
+		if err != nil && r.Name == "" {
+			return false, err
+		}
+		return true, nil
+	}
+	return false, nil
+}
+
 func (j *Journaled) spaces(ctx context.Context) ([]tiers.Space, error) {
-	found := map[tiers.Space]struct{}{}
+	found, doubtful := map[tiers.Space]struct{}{}, map[tiers.Space]bool{} // the latter have rows that delete
 	waits, err := j.anyRows(ctx)
 	if err != nil {
 		return nil, err
@@ -174,7 +186,9 @@ func (j *Journaled) spaces(ctx context.Context) ([]tiers.Space, error) {
 	if waits {
 		err := j.eachRow(ctx, func(rows []tiers.Row) error {
 			for i := range rows {
-				if !rows[i].Deleted {
+				if rows[i].Deleted {
+					doubtful[rows[i].Space()] = true
+				} else {
 					found[rows[i].Space()] = struct{}{}
 				}
 			}
@@ -193,6 +207,13 @@ func (j *Journaled) spaces(ctx context.Context) ([]tiers.Space, error) {
 		}
 		if err != nil {
 			return nil, err
+		}
+		if _, sure := found[s]; !sure && doubtful[s] {
+			if some, err := j.holdsSome(ctx, s); err != nil {
+				return nil, err
+			} else if !some {
+				continue
+			}
 		}
 		found[s] = struct{}{}
 	}

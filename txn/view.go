@@ -123,7 +123,15 @@ func (j *Journaled) pending(ctx context.Context, k tiers.Key) (row tiers.Row, fo
 // anyRows tells whether there may be rows. In front of a tier of this host it
 // sees those of other processes at once; a look costs little beside a file.
 func (j *Journaled) anyRows(ctx context.Context) (bool, error) {
-	if !j.view.any() && j.local {
+	if !j.local {
+		return j.view.any(), nil
+	}
+	return j.newRows(ctx)
+}
+
+// newRows tells whether there may be rows, of whatever process.
+func (j *Journaled) newRows(ctx context.Context) (bool, error) {
+	if !j.view.any() {
 		if err := j.look(ctx); err != nil {
 			return false, err
 		}
