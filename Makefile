@@ -50,6 +50,20 @@ quick: ## Run every test without the race detector
 kill: ## Kill the writers of the database and file tiers 10,000 times and look for losses
 	SAGESTORE_KILLS=10000 $(GO) test -count=1 -timeout 4h -run Kill ./tiers/database ./tiers/file
 
+# How often, and where it begins: make torture KILLS=500 SEED=7 DIR=/tmp/t
+KILLS  ?= 10000
+SEED   ?= 0
+DIR    ?=
+IMAGES ?= 2000
+
+.PHONY: torture
+torture: ## Kill 10,000 processes amid transactions over all tiers and look for broken promises
+	$(GO) run ./internal/torture -kills $(KILLS) -seed $(SEED) $(if $(DIR),-dir $(DIR))
+
+.PHONY: powerloss
+powerloss: ## Open stores as 2,000 power cuts could have left them and look for losses
+	SAGESTORE_IMAGES=$(IMAGES) $(GO) test -count=1 -timeout 2h -run PowerCut -v ./internal/powerloss
+
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for 20 seconds
 	@scripts/fuzz.sh 20s
