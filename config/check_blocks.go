@@ -189,7 +189,7 @@ func (e *Effective) checkCategory(f *faults, at []string, c Category) {
 	if problem != "" {
 		report("tier", c.Tier, problem)
 	}
-	if c.Codec != "" && !slices.Contains(e.codecs, c.Codec) {
+	if c.Codec != "" && !slices.Contains(e.codecs, c.Codec) && !e.foreignCodec(c.Codec) {
 		problem := fmt.Sprintf("there is no codec %q%s", c.Codec, didYouMean(c.Codec, e.codecs))
 		if nearest.Name(c.Codec, e.codecs) == "" {
 			problem += "; a program names its own with config.Codecs and manager.WithCodec"

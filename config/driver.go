@@ -171,6 +171,9 @@ func (e *Effective) fillOwn(f *faults, tier string, into reflect.Value) {
 // checkOwnDriver looks the driver of an own tier up and tries its options.
 func (e *Effective) checkOwnDriver(f *faults, name string, t Tier) {
 	d, problem := FindDriver(e.options.drivers, t.Driver)
+	if problem != nil && e.foreignDriver(t.Driver) {
+		return
+	}
 	if problem != nil {
 		at := []string{"tiers", name, "driver"}
 		f.add(at, e.raw.conceal(at, t.Driver, problem.Error()))

@@ -19,6 +19,7 @@ type options struct {
 	lookup              func(string) (string, bool)
 	drivers             tiers.Drivers
 	codecs              []string
+	foreign             bool
 }
 
 func gather(opts []Option) options {
