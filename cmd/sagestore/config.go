@@ -61,6 +61,7 @@ type problem struct {
 }
 
 func (a *app) configCheck() error {
+	a.strict = true
 	e, file, err := a.effective()
 	if a.json {
 		return errors.Join(a.printJSON(verdictOf(e, file, err)), quietly(err))

@@ -33,6 +33,7 @@ type app struct {
 	namespace string
 	store     string
 	json      bool
+	strict    bool // codecs and drivers that an app may bring are faults
 }
 
 // run carries out the arguments and answers the exit code.
@@ -145,6 +146,9 @@ func (a *app) options() []config.Option {
 	if a.dataDir != "" {
 		opts = append(opts, config.DataDir(a.dataDir))
 	}
+	if !a.strict {
+		opts = append(opts, config.Foreign())
+	}
 	return opts
 }
 
@@ -171,7 +175,12 @@ func (a *app) with(ctx context.Context, fn func(m *manager.Manager) error) (err 
 	if err != nil {
 		return err
 	}
-	m, err := manager.Open(ctx, cfg, all.Tiers(), manager.WithoutJobs())
+	e, err := cfg.Resolve(a.options()...)
+	if err != nil {
+		return err
+	}
+	drivers, codecs := standIns(e, all.Tiers())
+	m, err := manager.Open(ctx, cfg, drivers, manager.WithoutJobs(), codecs)
 	if err != nil {
 		return err
 	}
