@@ -31,7 +31,7 @@ func TestOfATransactionAndASaveAtTheSameTimeTheHigherVersionStays(t *testing.T) 
 	}
 	for _, tier := range []string{"file", "cache"} {
 		here, there := manager.For[check.Value](ms[0], "pool."+tier), manager.For[check.Value](ms[1], "pool."+tier)
-		for i := range 300 {
+		for i := range 60 {
 			var wg sync.WaitGroup
 			var inTx, bare tiers.Version
 			wg.Go(func() {

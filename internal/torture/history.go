@@ -36,9 +36,9 @@ type history struct {
 
 // child is a process of this program.
 func (h *history) child(ctx context.Context, does string, s spec, wrapper ...string) *exec.Cmd {
-	exe, err := os.Executable()
-	if err != nil {
-		exe = os.Args[0]
+	exe := h.exe
+	if exe == "" {
+		exe, _ = os.Executable() // which is known on Linux
 	}
 	arg, err := json.Marshal(s)
 	if err != nil {

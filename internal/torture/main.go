@@ -55,6 +55,7 @@ func run(ctx context.Context, args []string) error {
 	flags.StringVar(&t.dir, "dir", "", "`directory` for stores and logs; a new one goes when nothing was found")
 	faults := flags.String("faults", strings.Join(faultNames(), ","), "`kinds` of rounds")
 	flags.StringVar(&t.cache, "cache", "", "`driver` of the cache: redis or file; default: redis for three stores of four")
+	flags.IntVar(&t.lanes, "lanes", 2, "how many `stores` at a time")
 	flags.IntVar(&t.callers, "callers", 4, "`goroutines` of each worker")
 	flags.BoolVar(&t.plain, "plain", false, "single saves and deletes only")
 	flags.BoolVar(&t.waits, "waits", false, "wait for the leases of the dead, instead of letting clocks go ahead")

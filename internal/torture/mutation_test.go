@@ -109,12 +109,7 @@ func TestABrokenStoreIsFound(t *testing.T) {
 				t.Log("the source has what the mutation changes; CI=true builds and runs it")
 				return
 			}
-			binary := filepath.Join(t.TempDir(), "torture")
-			build := exec.CommandContext(t.Context(), "go", "build", "-overlay", layer, "-o", binary, ".")
-			build.Env = append(os.Environ(), "CGO_ENABLED=0")
-			if out, err := build.CombinedOutput(); err != nil {
-				t.Fatalf("go build: %v: %s", err, out)
-			}
+			binary := build(t, layer)
 			const kills = "800" // at most
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -29,6 +30,8 @@ type torture struct {
 	plain   bool
 	waits   bool
 	quiet   bool
+	lanes   int    // stores at a time; 0: one
+	exe     string // program of the children; empty: this one
 	out     io.Writer
 
 	clock   tiers.Clock
@@ -61,6 +64,9 @@ func (t *torture) run(ctx context.Context) (err error) {
 	t.started = t.clock.Now()
 	if err := t.begin(); err != nil {
 		return err
+	}
+	if t.lanes > 1 {
+		return t.sideBySide(ctx)
 	}
 	t.rng = rand.New(rand.NewPCG(t.done.Seed, uint64(t.done.Rounds))) //nolint:gosec // not a secret
 	for _, f := range t.faults {
@@ -99,10 +105,11 @@ func (t *torture) begin() error {
 		return err
 	}
 	t.done = progress{Seed: t.seed, Points: map[string]int{}, Faults: map[string]int{}}
-	if b, err := os.ReadFile(t.saved()); err == nil {
-		if err := json.Unmarshal(b, &t.done); err != nil {
-			return fmt.Errorf("%s: %w", t.saved(), err)
-		}
+	switch done, err := readProgress(t.saved()); {
+	case err == nil:
+		t.done = done
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
 	}
 	if t.done.Seed == 0 {
 		t.done.Seed = uint64(t.clock.Now().UnixNano()) //nolint:gosec // any number will do
@@ -112,10 +119,26 @@ func (t *torture) begin() error {
 
 func (t *torture) saved() string { return filepath.Join(t.dir, "progress.json") }
 
+func readProgress(path string) (p progress, err error) {
+	b, err := os.ReadFile(path) //nolint:gosec // below the directory that was asked for
+	if err == nil {
+		err = json.Unmarshal(b, &p)
+	}
+	if err != nil {
+		return p, fmt.Errorf("%s: %w", path, err)
+	}
+	return p, nil
+}
+
 // tell saves and shows how far it has come.
 func (t *torture) tell(last bool) {
+	if t.lanes > 1 {
+		t.gather()
+	}
 	d := t.done
-	d.Seconds += t.clock.Now().Sub(t.started).Seconds()
+	if t.lanes <= 1 {
+		d.Seconds += t.clock.Now().Sub(t.started).Seconds()
+	}
 	if b, err := json.MarshalIndent(d, "", "  "); err == nil {
 		_ = os.WriteFile(t.saved(), b, 0o600) // a run that can't go on begins anew
 	}
