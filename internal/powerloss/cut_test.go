@@ -32,7 +32,7 @@ func images(t *testing.T) int {
 		return n
 	}
 	if os.Getenv("CI") == "true" {
-		return 300
+		return 200
 	}
 	return 60
 }
