@@ -1,0 +1,117 @@
+package txn_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/sagestore/sagestore/tiers"
+	"github.com/sagestore/sagestore/txn"
+)
+
+func waiting(t *testing.T, j *txn.Journaled) (rows []tiers.Row) {
+	t.Helper()
+	for row, err := range j.Waiting(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+func TestWhatWaitsIsListedInOrderWithTheReason(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, tiers.SystemClock())
+	j := w.open()
+	w.server.set(true)
+	save(t, j, "b", "1")
+	save(t, j, "a", "1")
+	rows := waiting(t, j)
+	if len(rows) != 2 || rows[0].Name != "b" || rows[1].Name != "a" {
+		t.Fatalf("rows: %v", rows)
+	}
+	if why := j.Why(&rows[0]); !errors.Is(why, tiers.ErrUnavailable) {
+		t.Errorf("why: %v", why)
+	}
+	for row, err := range j.Waiting(t.Context()) {
+		if err != nil || row.Name != "b" {
+			t.Errorf("the first of a loop that ends early: %v, %v", row, err)
+		}
+		break
+	}
+}
+
+func TestRetryAppliesAndSaysWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, tiers.SystemClock())
+	j := w.open()
+	if left, err := j.Retry(t.Context(), false); err != nil || left.Rows != 0 {
+		t.Errorf("nothing waits: %+v, %v", left, err)
+	}
+	w.server.refuse = func(r tiers.Record) error {
+		if string(r.Value) == "bad" {
+			return fmt.Errorf("%w: this one", tiers.ErrTooLarge)
+		}
+		return nil
+	}
+	w.server.set(true)
+	save(t, j, "a", "1")
+	save(t, j, "b", "bad")
+	if left, err := j.Retry(t.Context(), false); left.Rows != 2 || !errors.Is(err, tiers.ErrUnavailable) {
+		t.Errorf("away: %+v, %v", left, err)
+	}
+	short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if left, err := j.Retry(short, true); left.Rows != 2 || !errors.Is(err, tiers.ErrUnavailable) {
+		t.Errorf("away for longer than the caller waits: %+v, %v", left, err)
+	}
+
+	// It waits for the server, and not for a row that is refused.
+	done := make(chan error, 1)
+	go func() {
+		left, err := j.Retry(context.Background(), true)
+		if left.Rows != 1 {
+			err = fmt.Errorf("%d rows are left: %w", left.Rows, err)
+		}
+		done <- err
+	}()
+	w.server.set(false)
+	if err := <-done; !errors.Is(err, tiers.ErrTooLarge) {
+		t.Errorf("refused: %v", err)
+	}
+	rows := waiting(t, j)
+	if len(rows) != 1 || rows[0].Name != "b" || !errors.Is(j.Why(&rows[0]), tiers.ErrTooLarge) {
+		t.Errorf("rows: %v", rows)
+	}
+}
+
+func TestDroppedRowsAreGoneAndNoOthers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, tiers.SystemClock())
+	j := w.open()
+	save(t, j, "a", "old")
+	w.server.set(true)
+	save(t, j, "a", "1")
+	save(t, j, "b", "1")
+	save(t, j, "c", "1")
+	rows := waiting(t, j)
+	save(t, j, "b", "2") // is another row than the one that was listed
+	dropped, err := j.Drop(t.Context(), rows[:2])
+	if err != nil || dropped != 1 {
+		t.Errorf("dropped %d, %v", dropped, err)
+	}
+	if dropped, err := j.Drop(t.Context(), rows[:1]); err != nil || dropped != 0 {
+		t.Errorf("a second time: %d, %v", dropped, err)
+	}
+	if got := shown(t, j, "a"); got != "unavailable" {
+		t.Errorf("only the server knows the key now: %s", got)
+	}
+	w.server.set(false)
+	eventually(t, "the others are applied", func() bool { return w.backlog() == 0 })
+	if got := listed(t, w.inner, tiers.Query{}); got != "a=old b=2 c=1 " {
+		t.Error(got)
+	}
+}
