@@ -77,7 +77,7 @@ type result struct {
 }
 
 func (a *app) apply(ctx context.Context, file string, dry bool) error {
-	wrong := &lineErrors{file: file, last: "nothing was changed"}
+	wrong := &linesError{file: file, last: "nothing was changed"}
 	if file == "-" {
 		wrong.file = "standard input"
 	}
@@ -102,27 +102,27 @@ func (a *app) apply(ctx context.Context, file string, dry bool) error {
 }
 
 // operations reads the operations of a file. An error is that it can't be read.
-func (a *app) operations(ctx context.Context, file string, wrong *lineErrors) ([]operation, error) {
+func (a *app) operations(ctx context.Context, file string, wrong *linesError) ([]operation, error) {
 	read := func(r io.Reader) ([]operation, error) {
-		var found lineErrors // of its own, since nobody may wait for it any more
+		var found linesError // of its own, since nobody may wait for it any more
 		ops := readOperations(r, &found)
 		return ops, found.err()
 	}
-	ops, err := []operation(nil), error(nil)
+	in := a.in
 	switch file {
 	case "":
 		return nil, usagef("- is standard input", "the name of the file is empty")
 	case "-":
-		ops, err = patiently(ctx, func() ([]operation, error) { return read(a.in) })
 	default:
-		f, failed := os.Open(file) //nolint:gosec // the user names the file
-		if failed != nil {
-			return nil, usagef("FILE holds the operations; - is standard input", "%w", failed)
+		f, err := os.Open(file) //nolint:gosec // the user names the file
+		if err != nil {
+			return nil, usagef("FILE holds the operations; - is standard input", "%w", err)
 		}
 		defer func() { _ = f.Close() }() // it was only read
-		ops, err = patiently(ctx, func() ([]operation, error) { return read(f) })
+		in = f
 	}
-	if found, ok := errors.AsType[*lineErrors](err); ok {
+	ops, err := patiently(ctx, func() ([]operation, error) { return read(in) })
+	if found, ok := errors.AsType[*linesError](err); ok {
 		wrong.all, wrong.more = found.all, found.more
 		return ops, nil
 	}
@@ -130,7 +130,7 @@ func (a *app) operations(ctx context.Context, file string, wrong *lineErrors) ([
 }
 
 // changesOf finds the place of each operation.
-func changesOf(m *manager.Manager, namespace string, ops []operation, wrong *lineErrors) []change {
+func changesOf(m *manager.Manager, namespace string, ops []operation, wrong *linesError) []change {
 	changes := make([]change, 0, len(ops))
 	f := finder{m: m, namespace: namespace, policies: map[string]policyAnswer{}}
 	for _, o := range ops {
@@ -193,7 +193,7 @@ func (f *finder) find(o operation) (c change, err error) {
 }
 
 // commit carries out the changes and says what became of them.
-func (a *app) commit(ctx context.Context, m *manager.Manager, changes []change, wrong *lineErrors) error {
+func (a *app) commit(ctx context.Context, m *manager.Manager, changes []change, wrong *linesError) error {
 	refused := errors.New("a line was refused")
 	var tx *manager.Tx
 	err := m.Update(ctx, func(now *manager.Tx) error {
@@ -228,7 +228,7 @@ func (a *app) commit(ctx context.Context, m *manager.Manager, changes []change, 
 // carryOut does the operation in a transaction.
 func (c *change) carryOut(ctx context.Context, tx *manager.Tx) (err error) {
 	tx, r := tx.Namespace(c.result.Namespace), &c.result
-	done := false
+	var done bool
 	switch c.op {
 	case "save":
 		r.Result = "saved"

@@ -11,8 +11,8 @@ import (
 // mostLines is how many wrong lines of a file are told.
 const mostLines = 100
 
-// lineErrors are what is wrong with the lines of a file.
-type lineErrors struct {
+// linesError are what is wrong with the lines of a file.
+type linesError struct {
 	file string
 	all  []lineError
 	more int // that are not in all
@@ -25,7 +25,7 @@ type lineError struct {
 }
 
 // add notes what is wrong with a line, if anything is.
-func (l *lineErrors) add(line int, err error) {
+func (l *linesError) add(line int, err error) {
 	switch {
 	case err == nil:
 	case len(l.all) < mostLines:
@@ -36,7 +36,7 @@ func (l *lineErrors) add(line int, err error) {
 }
 
 // err answers the error of the file, nil when nothing is wrong.
-func (l *lineErrors) err() error {
+func (l *linesError) err() error {
 	if len(l.all) == 0 {
 		return nil
 	}
@@ -44,15 +44,15 @@ func (l *lineErrors) err() error {
 }
 
 // Error names the first line only.
-func (l *lineErrors) Error() string {
+func (l *linesError) Error() string {
 	return fmt.Sprintf("%s:%d: %v", l.file, l.all[0].line, l.all[0].err)
 }
 
 // Unwrap answers the error of the first line, which the exit code is about.
-func (l *lineErrors) Unwrap() error { return l.all[0].err }
+func (l *linesError) Unwrap() error { return l.all[0].err }
 
 // explain answers one fault for each line, and what became of the whole.
-func (l *lineErrors) explain() []fault {
+func (l *linesError) explain() []fault {
 	var all []fault
 	for _, one := range l.all {
 		for _, f := range explain(one.err) {

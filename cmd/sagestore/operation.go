@@ -53,7 +53,7 @@ func takes(op string) []string {
 
 // readOperations reads the whole file and answers what is right; what is wrong
 // with other lines is added to wrong.
-func readOperations(r io.Reader, wrong *lineErrors) (ops []operation) {
+func readOperations(r io.Reader, wrong *linesError) (ops []operation) {
 	in := bufio.NewReaderSize(r, 1<<16)
 	for line, left := 1, int64(maxOperations); ; line++ {
 		text, err := readLine(in, left)

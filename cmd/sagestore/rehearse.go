@@ -21,7 +21,7 @@ const unmade = ^tiers.Version(0)
 
 // rehearse says what the changes would do. It looks at one instant of the
 // database, and changes nothing.
-func (a *app) rehearse(ctx context.Context, m *manager.Manager, changes []change, wrong *lineErrors) error {
+func (a *app) rehearse(ctx context.Context, m *manager.Manager, changes []change, wrong *linesError) error {
 	results := make([]result, len(changes))
 	refused := 0
 	err := m.View(ctx, func(tx *manager.Tx) error {

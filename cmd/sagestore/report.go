@@ -36,7 +36,7 @@ func explain(err error) []fault {
 		}
 		return all
 	}
-	if lines, ok := errors.AsType[*lineErrors](err); ok {
+	if lines, ok := errors.AsType[*linesError](err); ok {
 		return lines.explain()
 	}
 	if usage, ok := errors.AsType[*usageError](err); ok {
