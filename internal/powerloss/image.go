@@ -1,6 +1,7 @@
 package powerloss
 
 import (
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -38,8 +39,8 @@ func (im *image) write(root *node, dir string) error {
 		return err
 	}
 	names := im.namesOf(root)
-	for name, n := range names {
-		at := filepath.Join(dir, name)
+	for _, name := range slices.Sorted(maps.Keys(names)) { // one seed, one image
+		n, at := names[name], filepath.Join(dir, name)
 		if n.dir {
 			if err := im.write(n, at); err != nil {
 				return err

@@ -46,7 +46,7 @@ func after(t *testing.T, lines ...string) []string {
 	calls := strings.Count(text, " = ")
 	found := map[string]bool{}
 	rec := powerloss.Recording{Before: before, Base: base, Log: filepath.Join(dir, "log")}
-	for seed := range uint64(12) {
+	for seed := range uint64(30) {
 		rec.Trace = strings.NewReader(text)
 		n := 0
 		err := rec.Cuts(40, seed, func(c powerloss.Cut) error {
