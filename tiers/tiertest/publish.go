@@ -281,6 +281,7 @@ func publishConflicts(t *T) {
 
 func readsHold(t *T) {
 	r := t.save(raw(named("read"), "1"))
+	ranged := tiers.Commit{Ranges: []tiers.Range{t.ranged(tiers.Query{Category: "tiertest.empty"}, 0)}}
 	for _, c := range []struct {
 		what   string
 		commit tiers.Commit
@@ -288,10 +289,7 @@ func readsHold(t *T) {
 	}{
 		{"a key", tiers.Commit{Reads: []tiers.Read{{Key: r.Key, Version: r.Version}}}, raw(r.Key, "2")},
 		{"an absent key", tiers.Commit{Reads: []tiers.Read{{Key: named("fresh")}}}, raw(named("fresh"), "2")},
-		{
-			"a range", tiers.Commit{Ranges: []tiers.Range{t.ranged(tiers.Query{Category: "tiertest.empty"}, 0)}},
-			raw(tiers.Key{Category: "tiertest.empty", Name: "k"}, "2"),
-		},
+		{"a range", ranged, raw(tiers.Key{Category: "tiertest.empty", Name: "k"}, "2")},
 	} {
 		_, abort := t.prepared(c.commit)
 		still, done := t.waiting(func() { t.save(c.save) })
