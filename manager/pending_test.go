@@ -73,8 +73,8 @@ func TestPendingWritesAreListedRetriedAndDropped(t *testing.T) {
 		!strings.Contains(all[0].Cause, "is away") || time.Since(all[0].Since) > time.Minute {
 		t.Fatalf("pending: %+v", all)
 	}
-	for range m.PendingWrites(ctx, "file") {
-		t.Error("nothing waits for the files")
+	for w, err := range m.PendingWrites(ctx, "file") {
+		t.Errorf("nothing waits for the files: %+v, %v", w, err)
 	}
 	left, err := m.ApplyPending(ctx, "", false)
 	wantError(t, err, tiers.ErrUnavailable, "retried while it is away")
