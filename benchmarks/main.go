@@ -73,6 +73,7 @@ func comparisons(redisURL string) []comparison {
 	all := append(memoryComparisons(), managerComparisons()...)
 	all = append(all, databaseComparisons()...)
 	all = append(all, fileComparisons()...)
+	all = append(all, transactionComparisons(redisURL)...)
 	if redisURL != "" {
 		all = append(all, redisComparisons(redisURL)...)
 	}
@@ -80,8 +81,11 @@ func comparisons(redisURL string) []comparison {
 }
 
 func (c comparison) show(v float64) string {
-	if c.kind == added {
+	switch c.kind {
+	case added:
 		return fmt.Sprintf("%+.0f ns", v)
+	case millis:
+		return fmt.Sprintf("%.0f ms", v)
 	}
 	return fmt.Sprintf("%.2fx", v)
 }
@@ -94,6 +98,8 @@ func (c comparison) bound(v float64) string {
 		return fmt.Sprintf("≥ %.1fx", v)
 	case added:
 		return fmt.Sprintf("≤ %.0f ns", v)
+	case millis:
+		return fmt.Sprintf("≤ %.0f ms", v)
 	}
 	return ""
 }

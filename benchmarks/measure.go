@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -28,6 +29,10 @@ type comparison struct {
 	kind      kind
 	must, aim float64
 
+	// rest, when set, is waited for after each turn of ours: what it left to be done
+	// in the background is not to be counted as the raw side's.
+	rest func(ctx context.Context) error
+
 	setup func(ctx context.Context, dir string) (ours, raw op, closing func(), err error)
 }
 
@@ -38,6 +43,7 @@ const (
 	slower kind = iota // time of ours by time of raw, at most
 	faster             // time of raw by time of ours, at least
 	added              // nanoseconds that ours adds, at most
+	millis             // milliseconds of ours, at most; there is no other side
 )
 
 // result is what one comparison measured: medians over the rounds.
@@ -54,6 +60,9 @@ func measure(ctx context.Context, c comparison, dir string, rounds int, each tim
 		return result{}, err
 	}
 	defer closing()
+	if c.kind == millis {
+		return alone(ctx, ours, rounds)
+	}
 	oursUnits, rawUnits, rawCallers := max(c.oursUnits, 1), max(c.rawUnits, 1), c.rawCallers
 	if rawCallers == 0 {
 		rawCallers = c.callers
@@ -64,6 +73,11 @@ func measure(ctx context.Context, c comparison, dir string, rounds int, each tim
 		o, err := perUnit(ctx, ours, c.callers, oursUnits, each)
 		if err != nil {
 			return result{}, fmt.Errorf("ours: %w", err)
+		}
+		if c.rest != nil {
+			if err := c.rest(ctx); err != nil {
+				return result{}, fmt.Errorf("ours: %w", err)
+			}
 		}
 		r, err := perUnit(ctx, raw, rawCallers, rawUnits, each)
 		if err != nil {
@@ -87,6 +101,22 @@ func measure(ctx context.Context, c comparison, dir string, rounds int, each tim
 	slices.Sort(ratios)
 	mid := len(ratios) / 2
 	return result{ours: ots[mid], raw: rts[mid], ratio: ratios[mid], low: ratios[0], high: ratios[len(ratios)-1]}, nil
+}
+
+// alone measures work that looks at the clock itself.
+func alone(ctx context.Context, do op, rounds int) (result, error) {
+	var times []time.Duration
+	for round := range rounds {
+		var m measured
+		if err := do(ctx, 0, round); !errors.As(err, &m) {
+			return result{}, fmt.Errorf("ours: %w", err)
+		}
+		times = append(times, m.took)
+	}
+	slices.Sort(times)
+	ms := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+	mid := times[len(times)/2]
+	return result{ours: mid, ratio: ms(mid), low: ms(times[0]), high: ms(times[len(times)-1])}, nil
 }
 
 // perUnit lets the callers work for about d and answers the wall time per unit.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sagestore/sagestore/tiers"
@@ -14,9 +15,12 @@ const (
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = 5 * time.Second
 
-	// linger is how long the rows of a commit wait for company: each round of
-	// applying costs commits of its own. Whoever needs a row applied kicks.
-	linger = 10 * time.Millisecond
+	// Rows of commits are applied once none has come for as long as linger, so that
+	// the disk is left to the commits while there are many, but not later than
+	// mostLinger, and not when there are mostRows. Whoever needs a row applied kicks.
+	linger     = 20 * time.Millisecond
+	mostLinger = time.Second
+	mostRows   = 4096
 )
 
 // errBusy says that another process applies the rows.
@@ -26,6 +30,9 @@ var errBusy = errors.New("another process applies the rows of the journal")
 type applying struct {
 	wake chan struct{} // holds one
 	soon chan struct{} // holds one: wake after a while
+	rows atomic.Int64  // how many commits brought
+	idle atomic.Bool   // it waits for a while without commits
+	busy atomic.Bool   // another process was at it the last time
 
 	mu sync.Mutex // held while rows are on their way
 
@@ -52,8 +59,9 @@ func (a *applying) kick() {
 	}
 }
 
-// later is kick, after a while.
-func (a *applying) later() {
+// later is kick, after a while; rows have come.
+func (a *applying) later(rows int) {
+	a.rows.Add(int64(rows))
 	select {
 	case a.soon <- struct{}{}:
 	default:
@@ -84,7 +92,7 @@ func (j *Journaled) carry(ctx context.Context) {
 		select {
 		case <-j.apply.wake:
 		case <-j.apply.soon:
-			j.wait(ctx, linger)
+			j.idle(ctx)
 		case <-ctx.Done():
 			return
 		}
@@ -93,6 +101,10 @@ func (j *Journaled) carry(ctx context.Context) {
 				return
 			}
 			err := j.drain(ctx)
+			j.apply.busy.Store(errors.Is(err, errBusy))
+			if err == nil && j.view.any() {
+				j.apply.later(0) // some came meanwhile
+			}
 			if err == nil || errors.Is(err, errBusy) { // the watch wakes again
 				break
 			}
@@ -103,9 +115,23 @@ func (j *Journaled) carry(ctx context.Context) {
 	}
 }
 
+// idle waits until no more rows come, or until it is time all the same.
+func (j *Journaled) idle(ctx context.Context) {
+	j.apply.idle.Store(true)
+	defer j.apply.idle.Store(false)
+	first := j.apply.rows.Load()
+	for range mostLinger / linger {
+		before := j.apply.rows.Load()
+		kicked := j.wait(ctx, linger)
+		if now := j.apply.rows.Load(); kicked || now == before || now-first >= mostRows || ctx.Err() != nil {
+			return
+		}
+	}
+}
+
 // wait waits for a kick, or for d, which is too short to be left to a clock that
 // is moved by hand.
-func (j *Journaled) wait(ctx context.Context, d time.Duration) {
+func (j *Journaled) wait(ctx context.Context, d time.Duration) (kicked bool) {
 	pause, cancel := context.WithCancel(ctx)
 	over := make(chan struct{})
 	go func() {
@@ -115,9 +141,11 @@ func (j *Journaled) wait(ctx context.Context, d time.Duration) {
 	select {
 	case <-over:
 	case <-j.apply.wake:
+		kicked = true
 	}
 	cancel()
 	<-over
+	return kicked
 }
 
 // Held answers why rows wait for longer than it takes to apply them: the tier
@@ -188,6 +216,9 @@ func (j *Journaled) drainAll(ctx context.Context, l *lease) error {
 			return err
 		}
 		left = errors.Join(left, err)
+		if len(rows) < applyRows {
+			return left // what has come since waits for more
+		}
 	}
 }
 

@@ -212,7 +212,7 @@ func (c *commitment) decide(ctx context.Context, out *tiers.Commit) error {
 		c.finish(true)
 		c.note(&done)
 		for _, p := range c.journaled {
-			p.rows.apply.later()
+			p.rows.apply.later(len(p.writes))
 		}
 		return nil
 	case errors.Is(err, tiers.ErrCommitUnknown) && changes:

@@ -113,6 +113,7 @@ func Journal(ctx context.Context, inner tiers.Tier, system tiers.System, c Confi
 	j.stop = stop
 	j.workers.Go(func() { j.watch(work) })
 	j.workers.Go(func() { j.carry(work) })
+	j.apply.kick() // for what others have left
 	return j, nil
 }
 

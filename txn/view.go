@@ -19,10 +19,11 @@ type view struct {
 	rows atomic.Bool // there may be rows
 
 	mu      sync.Mutex
-	busy    int    // appends on their way
-	turn    uint64 // grows with each append
-	counter uint64 // of tiers.Changes, as of the last look
-	looked  uint64 // turn as of the last look
+	busy    int       // appends on their way
+	turn    uint64    // grows with each append
+	counter uint64    // of tiers.Changes, as of the last look
+	looked  uint64    // turn as of the last look
+	oldest  time.Time // since when there are rows, as of the last look
 	changed chan struct{}
 }
 
@@ -84,7 +85,7 @@ func (j *Journaled) look(ctx context.Context) error {
 		return err
 	}
 	v.mu.Lock()
-	v.counter = c.Journal
+	v.counter, v.oldest = c.Journal, b.Oldest
 	if v.busy == 0 && v.turn == turn {
 		v.looked = turn
 		v.rows.Store(b.Rows > 0)
@@ -106,10 +107,22 @@ func (j *Journaled) watch(ctx context.Context) {
 			j.log.WarnContext(ctx, "the journal can't be watched", "tier", j.name, "cause", err)
 		}
 		failed = err != nil
-		if j.view.any() {
+		if j.overdue() {
 			j.apply.kick()
 		}
 	}
+}
+
+// overdue tells whether rows wait for longer than whoever made them needs to apply
+// them.
+func (j *Journaled) overdue() bool {
+	if !j.view.any() || j.apply.idle.Load() {
+		return false
+	}
+	j.view.mu.Lock()
+	oldest := j.view.oldest
+	j.view.mu.Unlock()
+	return j.apply.busy.Load() || j.clock.Now().Sub(oldest) > mostLinger+lookEvery
 }
 
 // pending answers the row of a key.
