@@ -382,8 +382,11 @@ func rangesConflict(t *T) {
 	t.save(raw(named("other"), "v"))
 	short := t.save(lasting(named("k00005x"), "v", t.short()))
 	queries := []tiers.Query{
-		{Category: category}, {Category: category, Prefix: "k"}, {Category: category, Prefix: "k", Reverse: true},
-		{Category: category, Prefix: "k", After: "k00003"}, {Category: category, Prefix: "k", After: "k00010", Reverse: true},
+		{Category: category},
+		{Category: category, Prefix: "k"},
+		{Category: category, Prefix: "k", Reverse: true},
+		{Category: category, Prefix: "k", After: "k00003"},
+		{Category: category, Prefix: "k", After: "k00010", Reverse: true},
 	}
 	expiring := t.ranges(queries)
 	t.expire(short.Key)
