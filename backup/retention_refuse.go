@@ -1,0 +1,68 @@
+package backup
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/sagestore/sagestore/tiers"
+)
+
+// ErrRefused is wrapped by the errors of a prune that could remove what is still
+// needed. The backup that came before it is as good as any.
+var ErrRefused = errors.New("no backup is removed")
+
+// refusal answers why nothing may be removed, in a few words and as an error.
+// The backups are sorted newest first.
+func (p Policy) refusal(all []Kept, now time.Time) (short string, err error) {
+	refuse := func(short, hint string) (string, error) {
+		return short, &tiers.Error{Op: "prune", Hint: hint, Err: fmt.Errorf("%w: %s", ErrRefused, short)}
+	}
+	if min(p.Last, p.Daily, p.Weekly, p.Monthly) < 0 || min(p.Age, p.Unverified, p.Tolerance) < 0 {
+		return refuse("the retention has a number below 0", "write 0 for a rule that is not wanted")
+	}
+	ids := make(map[string]struct{}, len(all))
+	for _, b := range all {
+		if _, twice := ids[b.ID]; twice {
+			return refuse(fmt.Sprintf("backup %s is listed twice", b.ID), "look for a copy in the destination and move it elsewhere")
+		}
+		ids[b.ID] = struct{}{}
+	}
+	if p.Seen.After(now.Add(p.Tolerance)) {
+		return refuse(fmt.Sprintf("the clock went backwards: it is %s and has been %s", stamp(now), stamp(p.Seen)),
+			"correct the clock; if it is right now, accept it with `sagestore backup prune --accept-clock`")
+	}
+	acknowledged := !p.Accepted.IsZero() && !p.Accepted.After(now.Add(p.Tolerance))
+	if len(all) > 0 && p.future(all[0], now) && !acknowledged {
+		return refuse(fmt.Sprintf("the clock went backwards: it is %s and backup %s is of %s", stamp(now), all[0].ID, stamp(all[0].Created)),
+			"correct the clock; if it is right now, accept it with `sagestore backup prune --accept-clock`")
+	}
+	if p.AcceptSmaller {
+		return "", nil
+	}
+	return p.shrunk(all, now, refuse)
+}
+
+// shrunk refuses when the newest verified backup has less than half of the one
+// before: whoever emptied the store by mistake needs the older ones.
+func (p Policy) shrunk(all []Kept, now time.Time, refuse func(short, hint string) (string, error)) (short string, err error) {
+	var newest *Kept
+	for i := range all {
+		b := &all[i]
+		switch {
+		case b.Verified.IsZero() || p.future(*b, now):
+			continue
+		case newest == nil:
+			newest = b
+			continue
+		}
+		if newest.Bytes < b.Bytes-newest.Bytes {
+			return refuse(fmt.Sprintf("backup %s has %d bytes, less than half of the %d of %s", newest.ID, newest.Bytes, b.Bytes, b.ID),
+				"see what is missing; if nothing is, run `sagestore backup prune --accept-smaller`")
+		}
+		return "", nil
+	}
+	return "", nil
+}
+
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
