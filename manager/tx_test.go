@@ -220,4 +220,8 @@ func TestTransactionIsOverWithItsFunction(t *testing.T) {
 	if kept.ID() == "" || kept.Version("app.file", "k") == 0 {
 		t.Error("id and versions stay")
 	}
+	other := openDir(t, t.TempDir())
+	must(t, other.Update(ctx, func(tx *manager.Tx) error { kept = tx; return nil }))
+	closeNow(t, other)
+	wantError(t, kept.Save(ctx, "learning.feedback", "k", 1), tiers.ErrTxDone, "whatever became of the manager")
 }

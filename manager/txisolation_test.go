@@ -18,7 +18,7 @@ import (
 // many is a count that is cut in plain runs.
 func many(full int) int {
 	if os.Getenv("CI") != "true" {
-		return full / 5
+		return full / 10
 	}
 	return full
 }

@@ -51,6 +51,25 @@ func TestOnceIsCommittedByOneCallerForAllTime(t *testing.T) {
 		t.Errorf("%d callers were told that they did it", winners.Load())
 	}
 	wantFour(t, m, "k", 1)
+	var inside sync.WaitGroup
+	inside.Add(8)
+	winners.Store(0)
+	for range 8 {
+		work.Go(func() {
+			ran, err := m.Once(ctx, "blind", func(tx *manager.Tx) error {
+				inside.Done()
+				inside.Wait() // all of them look for the id before any is committed
+				return saveFour(ctx, tx, "blind", 1)
+			})
+			if must(t, err); ran {
+				winners.Add(1)
+			}
+		})
+	}
+	work.Wait()
+	if winners.Load() != 1 {
+		t.Errorf("%d callers were told that they did what reads nothing", winners.Load())
+	}
 	if ran := value[bool](t)(m.Namespace("acme").Once(ctx, "import", func(*manager.Tx) error { return nil })); !ran {
 		t.Error("another namespace has ids of its own")
 	}

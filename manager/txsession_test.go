@@ -48,17 +48,32 @@ func TestSessionThatEndsDuringATransactionRefusesTheCommit(t *testing.T) {
 	defer cancel()
 	m := openFour(t)
 	c := manager.For[int](m, "app.session")
-	err := m.Update(ctx, func(tx *manager.Tx) error {
-		must(t, c.In(tx).Save(ctx, "s/1", 1))
-		must(t, saveFour(ctx, tx, "k", 1))
-		must(t, m.EndSession(ctx, "s")) // does not wait for the transaction
-		return c.In(tx).Save(ctx, "s/2", 1)
-	})
-	wantError(t, err, tiers.ErrSessionEnded, "the commit")
-	if e := asError(t, err); e.Op != "commit" || e.Tx == "" || e.Key != "s" || e.Hint == "" {
-		t.Errorf("the error is incomplete: %+v", e)
+	writes := map[string]func(c *manager.Collection[int]) error{
+		"save":      func(c *manager.Collection[int]) error { return c.Save(ctx, "s/1", 1) },
+		"save many": func(c *manager.Collection[int]) error { return c.SaveMany(ctx, map[string]int{"s/1": 1, "q/1": 1}) },
+		"touch":     func(c *manager.Collection[int]) error { _, err := c.Touch(ctx, "s/0"); return err },
+		"modify": func(c *manager.Collection[int]) error {
+			_, err := c.Modify(ctx, "s/1", func(v *int, _ bool) error { *v++; return nil })
+			return err
+		},
 	}
-	wantFour(t, m, "k", 0)
+	for name, write := range writes {
+		must(t, m.ReopenSession(ctx, "s"))
+		must(t, c.Save(ctx, "s/0", 1))
+		err := m.Update(ctx, func(tx *manager.Tx) error {
+			must(t, write(c.In(tx)))
+			must(t, saveFour(ctx, tx, "k", 1))
+			return m.EndSession(ctx, "s") // does not wait for the transaction
+		})
+		wantError(t, err, tiers.ErrSessionEnded, "the commit of a "+name)
+		if e := asError(t, err); e.Op != "commit" || e.Tx == "" || e.Key != "s" || e.Hint == "" {
+			t.Errorf("the error is incomplete: %+v", e)
+		}
+		wantFour(t, m, "k", 0)
+		if got := keysOf(t, c, manager.Under("s")); len(got) != 0 {
+			t.Errorf("left by a %s: %q", name, got)
+		}
+	}
 
 	must(t, m.Update(ctx, func(tx *manager.Tx) error {
 		_ = tx.Update(ctx, func(point *manager.Tx) error {
