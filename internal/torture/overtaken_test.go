@@ -130,3 +130,74 @@ func TestATransactionStandsOverARowThatIsAppliedMeanwhile(t *testing.T) {
 		t.Errorf("the transaction was committed with version %d; the store holds %q with version %d, %v", tx.Version("pool.cache", "k"), e.Value.Op, e.Version, err)
 	}
 }
+
+// openMeeting opens a store whose cache meets at the test's will.
+func openMeeting(t *testing.T, s store) (*manager.Manager, *meeting) {
+	t.Helper()
+	var met *meeting
+	drivers := all.Tiers()
+	for i, d := range drivers {
+		if d.Name != "redis" {
+			continue
+		}
+		open := d.Open
+		drivers[i].Open = func(ctx context.Context, env tiers.Env) (tiers.Tier, error) {
+			inner, err := open(ctx, env)
+			met = &meeting{Tier: inner, apply: make(chan struct{}), reserved: func() {}}
+			return met, err
+		}
+	}
+	m, err := manager.Open(t.Context(), s.config(), drivers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := m.Close(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	return m, met
+}
+
+func TestARowOfAnotherProcessThatIsAppliedDuringACommitIsAConflict(t *testing.T) {
+	ctx := t.Context()
+	srv := redistest.Start(t)
+	s := store{Dir: filepath.Join(t.TempDir(), "data"), Redis: srv.Addr(), Prefix: "t"}
+	here, slow := openMeeting(t, s)
+	there, busy := openMeeting(t, s)
+	add := func(m *manager.Manager) error {
+		col := manager.For[check.Value](m, "pool.cache")
+		return m.Update(ctx, func(tx *manager.Tx) error {
+			v, err := col.In(tx).LoadOr(ctx, "k", check.Value{})
+			if err != nil {
+				return err
+			}
+			v.N++
+			return col.In(tx).Save(ctx, "k", v)
+		}, manager.WithRetry(20))
+	}
+	var once sync.Once
+	busy.reserved = func() {
+		once.Do(func() {
+			close(slow.apply)
+			if err := waitForJournal(ctx, s.places().Database); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	close(busy.apply)
+	if err := add(here); err != nil {
+		t.Fatal(err)
+	}
+	// The other process has not been told of the row yet, unless it asks.
+	if err := add(there); err != nil {
+		t.Fatal(err)
+	}
+	if err := waitForJournal(ctx, s.places().Database); err != nil {
+		t.Fatal(err)
+	}
+	v, err := manager.For[check.Value](there, "pool.cache").Load(ctx, "k")
+	if err != nil || v.N != 2 {
+		t.Errorf("two transactions were acknowledged that add 1, and the sum is %d, %v", v.N, err)
+	}
+}
