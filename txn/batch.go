@@ -172,7 +172,7 @@ func (j *Journaled) checkAll(rs []tiers.Record) error {
 // conditions has a row, or because the server is away; else to the tier, once
 // no row is left.
 func (j *Journaled) route(ctx context.Context, ks []tiers.Key, cs []tiers.Cond) (waits bool, away, err error) {
-	if any, err := j.anyRows(ctx); err != nil || !any {
+	if waits, err := j.anyRows(ctx); err != nil || !waits {
 		return false, nil, err
 	}
 	for _, k := range ks {

@@ -69,6 +69,7 @@ type commitment struct {
 	journaled  []*part
 	decides    *part
 
+	again    bool     // an attempt was overtaken
 	settling bool     // the outcome is found out in the background
 	release  []func() // of held keys
 	publish  []func() []tiers.Record
@@ -99,9 +100,9 @@ func (c *commitment) run(ctx context.Context) error {
 	}
 	for left := tries; ; left-- {
 		err := c.attempt(ctx)
-		var again overtaken
-		if errors.As(err, &again) {
+		if again, ok := errors.AsType[overtaken](err); ok {
 			if left > 0 && ctx.Err() == nil {
+				c.again = true
 				continue
 			}
 			err = again.error
@@ -273,9 +274,14 @@ func (c *commitment) rows(ctx context.Context, out *tiers.Commit) error {
 	if len(c.journaled) == 0 {
 		return nil
 	}
-	if c.tx.since != nil {
+	switch {
+	case c.tx.since != nil:
 		out.Since = *c.tx.since
-	} else {
+	case !c.again:
+		// Nothing was read, so an older one will do: if it finds a change that it
+		// should not, the next attempt asks.
+		out.Since = c.journaled[0].rows.sequence()
+	default:
 		now, err := c.e.committer.Sequence(ctx)
 		if err != nil {
 			return err

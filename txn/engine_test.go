@@ -41,7 +41,7 @@ func open(t testing.TB, dir string, flakyCache bool) *store {
 func openOn(t testing.TB, dir string, flakyCache bool, url string) *store {
 	t.Helper()
 	w := &store{all: map[string]tiers.Tier{}}
-	ctx := context.Background()
+	ctx := t.Context()
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -97,7 +97,7 @@ func record(name, value string) tiers.Record {
 
 func put(t *testing.T, tier tiers.Tier, name, value string) tiers.Record {
 	t.Helper()
-	r, err := tier.Save(context.Background(), record(name, value), tiers.Cond{})
+	r, err := tier.Save(t.Context(), record(name, value), tiers.Cond{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func put(t *testing.T, tier tiers.Tier, name, value string) tiers.Record {
 // loaded answers what a tier has, "" for nothing.
 func loaded(t *testing.T, tier tiers.Tier, name string) string {
 	t.Helper()
-	r, err := tier.Load(context.Background(), at(name))
+	r, err := tier.Load(t.Context(), at(name))
 	if errors.Is(err, tiers.ErrNotFound) {
 		return ""
 	}
@@ -120,11 +120,12 @@ func loaded(t *testing.T, tier tiers.Tier, name string) string {
 // eachStore runs a test with a cache of files, with one whose server may go, and
 // with one on Redis.
 func eachStore(t *testing.T, run func(t *testing.T, w *store)) {
+	t.Helper()
 	t.Parallel()
 	for name, openIt := range map[string]func(t *testing.T) *store{
-		"files":  func(t *testing.T) *store { return open(t, t.TempDir(), false) },
-		"server": func(t *testing.T) *store { return open(t, t.TempDir(), true) },
-		"redis":  func(t *testing.T) *store { return openOn(t, t.TempDir(), false, redistest.Start(t).URL()) },
+		"files":  func(t *testing.T) *store { t.Helper(); return open(t, t.TempDir(), false) },
+		"server": func(t *testing.T) *store { t.Helper(); return open(t, t.TempDir(), true) },
+		"redis":  func(t *testing.T) *store { t.Helper(); return openOn(t, t.TempDir(), false, redistest.Start(t).URL()) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -135,6 +136,7 @@ func eachStore(t *testing.T, run func(t *testing.T, w *store)) {
 
 func TestACommitIsSeenOnEveryTier(t *testing.T) {
 	eachStore(t, func(t *testing.T, w *store) {
+		t.Helper()
 		ctx := context.Background()
 		var tx *txn.Tx
 		err := w.Update(ctx, func(now *txn.Tx) error {
@@ -171,6 +173,7 @@ func TestACommitIsSeenOnEveryTier(t *testing.T) {
 }
 
 func TestARollbackIsSeenNowhere(t *testing.T) {
+	t.Parallel()
 	boom := errors.New("boom")
 	ended, end := context.WithCancel(context.Background())
 	for name, run := range map[string]func(w *store, work func(tx *txn.Tx) error) error{
@@ -231,6 +234,7 @@ func TestARollbackIsSeenNowhere(t *testing.T) {
 
 func TestFirstCommitterWins(t *testing.T) {
 	eachStore(t, func(t *testing.T, w *store) {
+		t.Helper()
 		ctx := context.Background()
 		for _, name := range names {
 			put(t, w.all[name], "k", "1")
@@ -260,8 +264,8 @@ func TestFirstCommitterWins(t *testing.T) {
 
 func commit(t *testing.T, w *store, tier, name, value string) {
 	t.Helper()
-	err := w.Update(context.Background(), func(tx *txn.Tx) error {
-		_, err := tx.Tier(tier).Save(context.Background(), record(name, value), tiers.Cond{})
+	err := w.Update(t.Context(), func(tx *txn.Tx) error {
+		_, err := tx.Tier(tier).Save(t.Context(), record(name, value), tiers.Cond{})
 		return err
 	}, txn.Options{})
 	if err != nil {
@@ -271,6 +275,7 @@ func commit(t *testing.T, w *store, tier, name, value string) {
 
 func TestWhatWasListedIsProtected(t *testing.T) {
 	eachStore(t, func(t *testing.T, w *store) {
+		t.Helper()
 		ctx := context.Background()
 		for _, name := range names {
 			for _, k := range []string{"a", "c", "e"} {
@@ -322,6 +327,7 @@ func TestWhatWasListedIsProtected(t *testing.T) {
 
 func TestListsShowWhatTheTransactionWrote(t *testing.T) {
 	eachStore(t, func(t *testing.T, w *store) {
+		t.Helper()
 		ctx := context.Background()
 		for _, name := range names {
 			for _, k := range []string{"a", "c", "e"} {
@@ -369,6 +375,7 @@ func TestListsShowWhatTheTransactionWrote(t *testing.T) {
 
 func TestReadThenWriteLosesNothing(t *testing.T) {
 	eachStore(t, func(t *testing.T, w *store) {
+		t.Helper()
 		ctx := context.Background()
 		const callers, each = 6, 8
 		var g sync.WaitGroup
@@ -416,6 +423,7 @@ func increment(ctx context.Context, tier tiers.Tier) error {
 // as well, and nothing is lost between both.
 func TestBareSavesAndTransactionsLoseNothing(t *testing.T) {
 	eachStore(t, func(t *testing.T, w *store) {
+		t.Helper()
 		ctx := context.Background()
 		const each = 12
 		var g sync.WaitGroup
@@ -463,6 +471,7 @@ func TestBareSavesAndTransactionsLoseNothing(t *testing.T) {
 
 func TestVersionsGrowWhoeverWrites(t *testing.T) {
 	eachStore(t, func(t *testing.T, w *store) {
+		t.Helper()
 		ctx := context.Background()
 		for _, name := range names {
 			var last tiers.Version
@@ -496,6 +505,7 @@ func TestVersionsGrowWhoeverWrites(t *testing.T) {
 // What one process sees of a transaction on one tier it sees on all.
 func TestNobodySeesAPart(t *testing.T) {
 	eachStore(t, func(t *testing.T, w *store) {
+		t.Helper()
 		ctx, stop := context.WithCancel(context.Background())
 		var g sync.WaitGroup
 		for _, first := range names {

@@ -33,7 +33,7 @@ func (h *holds) init() {
 }
 
 func (h *holds) stripe(k tiers.Key) int {
-	return int(maphash.Comparable(h.seed, k) % holdStripes) //nolint:gosec // below 512
+	return int(maphash.Comparable(h.seed, k) % holdStripes)
 }
 
 // share is for who changes one key.

@@ -17,6 +17,7 @@ import (
 // eachPair runs a test on two handles of one store, with its cache on files and
 // on Redis. seen waits for what the handles of a store see of each other's rows.
 func eachPair(t *testing.T, run func(t *testing.T, one, two *store, seen func())) {
+	t.Helper()
 	t.Parallel()
 	t.Run("files", func(t *testing.T) {
 		t.Parallel()
@@ -36,6 +37,7 @@ func TestBetweenProcessesACommitIsSeenAtOnce(t *testing.T) {
 }
 
 func commitIsSeen(t *testing.T, one, two *store, seen func()) {
+	t.Helper()
 	ctx := context.Background()
 	for _, name := range durable {
 		for _, value := range []string{"1", "2"} {
@@ -104,6 +106,7 @@ func TestBetweenProcessesAChangeAfterTheReadIsAConflict(t *testing.T) {
 }
 
 func changeAfterRead(t *testing.T, one, two *store, seen func()) {
+	t.Helper()
 	ctx := context.Background()
 	for _, name := range durable {
 		for why, change := range map[string]func(){
@@ -131,6 +134,7 @@ func TestBetweenProcessesAListingIsProtected(t *testing.T) {
 }
 
 func listingIsProtected(t *testing.T, one, two *store, _ func()) {
+	t.Helper()
 	ctx := context.Background()
 	for _, name := range durable {
 		put(t, one.all[name], "a", "1")
@@ -157,6 +161,7 @@ func TestBetweenProcessesABareSaveFollowsACommit(t *testing.T) {
 }
 
 func saveFollowsCommit(t *testing.T, one, two *store, seen func()) {
+	t.Helper()
 	ctx := context.Background()
 	for _, name := range durable {
 		for round := range 8 {

@@ -162,15 +162,15 @@ func (m *overlay) pull() (tiers.Record, error) {
 	switch {
 	case !ok:
 		m.whole = true
-	case err != nil && r.Name == "":
-		m.ended = err
-	case err != nil:
-		m.last = r.Name
-		return r, m.s.tx.Fail(err)
-	default:
+	case err == nil:
 		m.digest.Add(r.Name, r.Version)
 		m.pulled++
 		m.last, m.held = r.Name, &r
+	case r.Name != "":
+		m.last = r.Name
+		return r, m.s.tx.Fail(err)
+	default:
+		m.ended = err
 	}
 	return tiers.Record{}, nil
 }

@@ -314,7 +314,7 @@ func (j *Journaled) append(ctx context.Context, rows []tiers.Row, conds []tiers.
 // overtake takes away a row that was made while a save with a higher version
 // went to the tier: it would be passed over when it is applied.
 func (j *Journaled) overtake(ctx context.Context, k tiers.Key, v tiers.Version) {
-	if any, err := j.anyRows(context.WithoutCancel(ctx)); err == nil && !any {
+	if waits, err := j.anyRows(context.WithoutCancel(ctx)); err == nil && !waits {
 		return
 	}
 	row, found, err := j.row(context.WithoutCancel(ctx), k)

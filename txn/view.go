@@ -97,6 +97,13 @@ func (j *Journaled) look(ctx context.Context) error {
 	return nil
 }
 
+// sequence is that of the journal as of the last look.
+func (j *Journaled) sequence() uint64 {
+	j.view.mu.Lock()
+	defer j.view.mu.Unlock()
+	return j.view.counter
+}
+
 // watch looks for rows of other processes, and keeps what is known of the
 // server's clock, until the context ends.
 func (j *Journaled) watch(ctx context.Context) {
@@ -127,7 +134,7 @@ func (j *Journaled) overdue() bool {
 
 // pending answers the row of a key.
 func (j *Journaled) pending(ctx context.Context, k tiers.Key) (row tiers.Row, found bool, err error) {
-	if any, err := j.anyRows(ctx); err != nil || !any {
+	if waits, err := j.anyRows(ctx); err != nil || !waits {
 		return tiers.Row{}, false, err
 	}
 	return j.row(ctx, k)
