@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/sagestore/sagestore/internal/powerloss"
 	"github.com/sagestore/sagestore/internal/torture/check"
+	"github.com/sagestore/sagestore/tiers"
 )
 
 // images answers how many power cuts a test makes.
@@ -46,7 +48,7 @@ func seed(t *testing.T) uint64 {
 		}
 		return n
 	}
-	return uint64(time.Now().UnixNano())
+	return uint64(tiers.SystemClock().Now().UnixNano())
 }
 
 // machine runs one store until the power is cut.
@@ -92,9 +94,7 @@ func (m *machine) record(t *testing.T, fresh bool) powerloss.Recording {
 		t.Fatalf("%v: %s", err, out)
 	}
 	spec := map[string]any{"Store": m.store(base, 0), "Log": m.path("log"), "Name": "w", "Seed": seed(t), "Callers": 4}
-	for k, v := range m.run {
-		spec[k] = v
-	}
+	maps.Copy(spec, m.run)
 	if m.run["Normal"] == true {
 		spec["Store"] = m.store(base, 0)
 	}
@@ -146,7 +146,7 @@ func (m *machine) check(ctx context.Context, dir string, cut powerloss.Cut, befo
 	places := check.Places{Database: filepath.Join(dir, "sage.db"), Files: filepath.Join(dir, "files"), Cache: filepath.Join(dir, "cache"), Unsynced: true}
 	found, err := check.Read(ctx, places)
 	if err != nil {
-		return []check.Fault{{Kind: "unreadable", Text: err.Error()}}, nil
+		return []check.Fault{{Kind: "unreadable", Text: err.Error()}}, nil //nolint:nilerr // it is what was found
 	}
 	var outcomes map[string]bool
 	b, err := os.ReadFile(answers)

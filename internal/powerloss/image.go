@@ -76,12 +76,10 @@ func (im *image) namesOf(dir *node) map[string]*node {
 				last = dir.turned[i-1].id
 			}
 		}
-	case All, InOrder, Names:
+	case All, InOrder, Names, modes:
 	}
 	names := make(map[string]*node, len(dir.names))
-	for name, n := range dir.names {
-		names[name] = n
-	}
+	maps.Copy(names, dir.names)
 	for _, c := range dir.turned {
 		if c.id <= last {
 			apply(names, c.sets)
@@ -102,7 +100,7 @@ func (im *image) bytesOf(n *node) ([]byte, time.Time) {
 			}
 		}
 		return data, mtime
-	case Names, Anything:
+	case Names, Anything, modes:
 	}
 	if len(n.since) == 0 {
 		return data, mtime

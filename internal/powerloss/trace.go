@@ -2,6 +2,7 @@ package powerloss
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"regexp"
@@ -46,7 +47,7 @@ func readTrace(r io.Reader) ([]call, error) {
 	lines := bufio.NewReaderSize(r, 1<<20)
 	for {
 		line, err := lines.ReadString('\n')
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return calls, nil // a last line without an end is of a call that never returned
 		}
 		if err != nil {
@@ -98,7 +99,7 @@ func readTrace(r io.Reader) ([]call, error) {
 func split(s string) []string {
 	var out []string
 	depth, start, quoted := 0, 0, false
-	for i := 0; i < len(s); i++ {
+	for i := range len(s) {
 		switch c := s[i]; {
 		case quoted:
 			quoted = c != '"'

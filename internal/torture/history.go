@@ -249,15 +249,15 @@ func (h *history) read(paths []string) (logs [][]check.Line, asks []string, err 
 		}
 		logs = append(logs, lines)
 		for _, l := range lines {
-			switch {
-			case l.Kind == check.Try:
+			switch l.Kind {
+			case check.Try:
 				h.done.Ops++
 				if l.Tx && len(l.Writes) > 0 {
 					asks = append(asks, l.Op)
 				}
-			case l.Kind == check.Ack:
+			case check.Ack:
 				h.done.Acked++
-			case l.Kind == check.Unknown:
+			case check.Unknown:
 				h.done.Unknown++
 			}
 		}

@@ -27,7 +27,7 @@ func (t *torture) sideBySide(ctx context.Context) error {
 			share++
 		}
 		lanes[i] = &torture{
-			kills: share, seed: t.done.Seed + uint64(i), dir: filepath.Join(t.dir, fmt.Sprintf("lane-%d", i)), //nolint:gosec // few
+			kills: share, seed: t.done.Seed + uint64(i), dir: filepath.Join(t.dir, fmt.Sprintf("lane-%d", i)),
 			faults: t.faults, cache: t.cache, callers: t.callers, plain: t.plain, waits: t.waits, quiet: true, exe: t.exe, out: io.Discard,
 		}
 		wg.Go(func() {

@@ -175,7 +175,7 @@ func (f *Found) readFile(path, at string, entry, unsynced bool) error {
 		return err
 	}
 	if !entry {
-		f.put(at, uint64(info.ModTime().UnixMicro()), b) //nolint:gosec // times after 1970
+		f.put(at, uint64(info.ModTime().UnixMicro()), b)
 		return nil
 	}
 	const header = 128
@@ -190,7 +190,7 @@ func (f *Found) readFile(path, at string, entry, unsynced bool) error {
 		return nil // nothing of the file had reached the disk: it counts as absent
 	case len(b) < header || string(b[:4]) != "SGC1" || be.Uint32(b[4:]) != crc32.Checksum(b[8:header], castagnoli):
 		damage("corrupt", "%s has a damaged header", at)
-	case be.Uint64(b[48:]) != uint64(len(b)-header) || be.Uint32(b[8:]) != crc32.Checksum(b[header:], castagnoli):
+	case be.Uint64(b[48:]) != uint64(len(b[header:])) || be.Uint32(b[8:]) != crc32.Checksum(b[header:], castagnoli):
 		damage("corrupt", "%s has a damaged value", at)
 	default:
 		f.put(at, be.Uint64(b[16:]), b[header:])

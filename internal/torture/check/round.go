@@ -333,6 +333,7 @@ func (w *work) whole(o *operation) {
 			in = append(in, c.At)
 		case missing:
 			out = append(out, c.At)
+		case hidden:
 		}
 	}
 	told := cmp.Or(o.status, "on its way")

@@ -68,8 +68,10 @@ func TestWhatTheCheckerFinds(t *testing.T) {
 		{"the outcome says rolled back and it is there", []check.Line{transfer("1", "0", 1, "0", 1)}, start, check.State{a: stored("1", 2, 2), b: stored("1", 2, 2)}, map[string]bool{"1": false}, "outcome"},
 		{
 			"each has read what the other overwrote", []check.Line{
-				{Kind: check.Try, Op: "1", Tx: true, Reads: []check.Cell{{At: a, Op: "0", N: 1}, {At: b, Op: "0", N: 1}}, Writes: []check.Cell{{At: a, N: 2}}}, end(check.Ack, "1"),
-				{Kind: check.Try, Op: "2", Tx: true, Reads: []check.Cell{{At: a, Op: "0", N: 1}, {At: b, Op: "0", N: 1}}, Writes: []check.Cell{{At: b, N: 2}}}, end(check.Ack, "2"),
+				{Kind: check.Try, Op: "1", Tx: true, Reads: []check.Cell{{At: a, Op: "0", N: 1}, {At: b, Op: "0", N: 1}}, Writes: []check.Cell{{At: a, N: 2}}},
+				end(check.Ack, "1"),
+				{Kind: check.Try, Op: "2", Tx: true, Reads: []check.Cell{{At: a, Op: "0", N: 1}, {At: b, Op: "0", N: 1}}, Writes: []check.Cell{{At: b, N: 2}}},
+				end(check.Ack, "2"),
 			}, start, check.State{a: stored("1", 2, 2), b: stored("2", 2, 2)}, nil, "serial",
 		},
 

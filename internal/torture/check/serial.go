@@ -3,6 +3,7 @@ package check
 import (
 	"maps"
 	"slices"
+	"strings"
 )
 
 // looks checks what was read of accounts: only what was committed, each number
@@ -109,12 +110,12 @@ func (w *work) serial() {
 		}
 	}
 	if circle := cycle(edges); circle != nil {
-		text := ""
+		var text strings.Builder
 		for i, op := range circle {
 			next := circle[(i+1)%len(circle)]
-			text += op + " before (" + edges[op][next] + ") "
+			text.WriteString(op + " before (" + edges[op][next] + ") ")
 		}
-		w.fault("serial", "no order fits: %s%s", text, circle[0])
+		w.fault("serial", "no order fits: %s%s", text.String(), circle[0])
 	}
 }
 
