@@ -22,6 +22,7 @@ type Driver struct {
 	Name    string // memory, redis, file, sqlite, ...
 	Options any    // pointer to the driver's option struct with its defaults, for checks and for the schema
 	Open    func(ctx context.Context, env Env) (Tier, error)
+	Copies  Copies // reads its copies; nil for one whose tier is no [Freezer]
 }
 
 // Drivers is a registry: a plain value. Packages tiers/all and tiers/embedded

@@ -48,6 +48,7 @@ func Driver() tiers.Driver {
 		Tier:    "database",
 		Name:    "sqlite",
 		Options: &Options{Synchronous: Full},
+		Copies:  Copies(),
 		Open: func(ctx context.Context, env tiers.Env) (tiers.Tier, error) {
 			o := Options{Synchronous: Full}
 			if env.Options != nil {

@@ -12,7 +12,7 @@ import (
 // needed. A database in memory has one connection only, which the writer borrows
 // as well.
 type pool struct {
-	open  func(ctx context.Context) (*conn, error)
+	open  connector
 	idle  chan *conn
 	spare chan struct{} // one for each connection that may still be opened
 
@@ -22,7 +22,10 @@ type pool struct {
 	quiet  chan struct{} // closed when the pool is closed and unused
 }
 
-func newPool(size int, open func(ctx context.Context) (*conn, error)) *pool {
+// connector opens a connection.
+type connector func(ctx context.Context) (*conn, error)
+
+func newPool(size int, open connector) *pool {
 	p := &pool{open: open, idle: make(chan *conn, size), spare: make(chan struct{}, size), quiet: make(chan struct{})}
 	for range size {
 		p.spare <- struct{}{}
@@ -51,7 +54,9 @@ func (p *pool) leave() {
 }
 
 // get lends a connection, which goes back with put.
-func (p *pool) get(ctx context.Context) (*conn, error) {
+func (p *pool) get(ctx context.Context) (*conn, error) { return p.getBy(ctx, p.open) }
+
+func (p *pool) getBy(ctx context.Context, open connector) (*conn, error) {
 	select {
 	case c := <-p.idle:
 		return c, nil
@@ -64,7 +69,7 @@ func (p *pool) get(ctx context.Context) (*conn, error) {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	c, err := p.open(ctx)
+	c, err := open(ctx)
 	if err != nil {
 		p.spare <- struct{}{}
 		return nil, err

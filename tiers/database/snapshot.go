@@ -22,11 +22,11 @@ type snapshots struct {
 	*pool
 	mu   sync.Mutex
 	over bool
-	open map[*snapshot]struct{}
+	live map[*snapshot]struct{}
 }
 
-func newSnapshots(open func(ctx context.Context) (*conn, error)) *snapshots {
-	return &snapshots{pool: newPool(maxSnapshots, open), open: map[*snapshot]struct{}{}}
+func newSnapshots(open connector) *snapshots {
+	return &snapshots{pool: newPool(maxSnapshots, open), live: map[*snapshot]struct{}{}}
 }
 
 // add notes a snapshot, unless the tier is closing.
@@ -36,14 +36,14 @@ func (s *snapshots) add(one *snapshot) error {
 	if s.over {
 		return tiers.ErrClosed
 	}
-	s.open[one] = struct{}{}
+	s.live[one] = struct{}{}
 	return nil
 }
 
 func (s *snapshots) remove(one *snapshot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.open, one)
+	delete(s.live, one)
 }
 
 // endAll ends those that are open and lets there be no more.
@@ -52,7 +52,7 @@ func (s *snapshots) endAll(ctx context.Context) {
 	s.mu.Lock()
 	s.over = true
 	var all []*snapshot
-	for one := range s.open {
+	for one := range s.live {
 		all = append(all, one)
 	}
 	s.mu.Unlock()
@@ -83,19 +83,25 @@ func (t *Tier) Snapshot(ctx context.Context) (tiers.Snapshot, error) {
 }
 
 func (t *Tier) snapshot(ctx context.Context) (_ *snapshot, err error) {
+	return t.snapshotBy(ctx, t.snapshots.open, beginReading)
+}
+
+// snapshotBy gets a connection, from open where none is idle, and lets begin open
+// the read transaction.
+func (t *Tier) snapshotBy(ctx context.Context, open connector, begin func(ctx context.Context, c *conn) error) (_ *snapshot, err error) {
 	if err := over(ctx); err != nil {
 		return nil, err
 	}
 	if err := t.snapshots.enter(); err != nil {
 		return nil, err
 	}
-	c, err := t.snapshots.get(ctx)
+	c, err := t.snapshots.getBy(ctx, open)
 	if err != nil {
 		t.snapshots.leave()
 		return nil, err
 	}
 	s := &snapshot{t: t, c: c}
-	if err = beginReading(ctx, c); err == nil {
+	if err = begin(ctx, c); err == nil {
 		err = t.snapshots.add(s)
 	}
 	if err != nil {
@@ -193,26 +199,31 @@ func (s *snapshot) Close() error {
 // copyMemory answers a connection to a copy of a database in memory, which nobody
 // else can connect to.
 func (t *Tier) copyMemory(ctx context.Context) (copied *conn, err error) {
-	err = t.read(ctx, func(c *conn) error {
-		from, ok := c.raw.(interface {
-			NewBackup(to string) (*sqlite.Backup, error)
-		})
-		if !ok {
-			return errors.New("the SQLite driver can't copy a database")
-		}
-		b, err := from.NewBackup(dsn(Memory, false, pragma{"trusted_schema", "0"}))
-		if err != nil {
-			return err
-		}
-		if _, err := b.Step(-1); err != nil {
-			return errors.Join(err, b.Finish())
-		}
-		raw, err := b.Commit()
-		if err != nil {
-			return err
-		}
-		copied = newConn(raw)
-		return nil
+	err = t.read(ctx, func(c *conn) (err error) {
+		copied, err = c.copied()
+		return err
 	})
 	return copied, err
+}
+
+// copied answers a connection to a copy in memory.
+func (c *conn) copied() (*conn, error) {
+	from, ok := c.raw.(interface {
+		NewBackup(to string) (*sqlite.Backup, error)
+	})
+	if !ok {
+		return nil, errors.New("the SQLite driver can't copy a database")
+	}
+	b, err := from.NewBackup(dsn(Memory, false, pragma{"trusted_schema", "0"}))
+	if err != nil {
+		return nil, err
+	}
+	if _, err := b.Step(-1); err != nil {
+		return nil, errors.Join(err, b.Finish())
+	}
+	raw, err := b.Commit()
+	if err != nil {
+		return nil, err
+	}
+	return newConn(raw), nil
 }

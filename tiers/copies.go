@@ -1,0 +1,38 @@
+package tiers
+
+import (
+	"context"
+	"iter"
+)
+
+// Copies reads what the [Frozen] of a driver wrote, after it has been stored,
+// and makes a store of it again.
+type Copies interface {
+	// Format is the one that it reads.
+	Format() string
+	// OpenCopy opens the copy at path for reading and changes nothing there. What
+	// is no copy is ErrCorrupt, and one of a newer schema ErrSchema. Nobody else
+	// may use the path meanwhile.
+	OpenCopy(ctx context.Context, path string) (Copy, error)
+	// Adopt sets facts in the copy at path, which is to become a store, durably.
+	Adopt(ctx context.Context, path string, facts map[string]string) error
+	// Seize keeps everybody from opening the store at path until release is
+	// called. It is ErrUnavailable, naming who it is, while anyone has it open.
+	Seize(ctx context.Context, path string) (release func() error, err error)
+	// Beside are the endings of the files that belong to a store beside its own.
+	Beside() []string
+}
+
+// Copy is a copy that is open for reading.
+type Copy interface {
+	// Check looks at all of it: what is damaged, or not as the store makes it, is
+	// ErrCorrupt.
+	Check(ctx context.Context) error
+	// Content is that of [Frozen], counted in the copy.
+	Content(ctx context.Context, facts ...string) (Content, error)
+	// Records yields the records of a space in bytewise order of the key, with
+	// what has expired. A record that can't be read is yielded with its key and an
+	// error; an error without a key name ends it.
+	Records(ctx context.Context, s Space) iter.Seq2[Record, error]
+	Close() error
+}

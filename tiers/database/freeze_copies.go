@@ -1,0 +1,244 @@
+package database
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/sagestore/sagestore/tiers"
+)
+
+// Copies reads the copies that the Frozen of a tier writes.
+func Copies() tiers.Copies { return copies{} }
+
+type copies struct{}
+
+// Format implements tiers.Copies.
+func (copies) Format() string { return tiers.FormatSQLite }
+
+// Beside implements tiers.Copies.
+func (copies) Beside() []string { return []string{"-wal", "-shm", "-journal"} }
+
+// OpenCopy implements tiers.Copies.
+func (copies) OpenCopy(ctx context.Context, path string) (_ tiers.Copy, err error) {
+	t := &Tier{place: path}
+	defer func() { err = t.fail("open copy", tiers.Key{}, err) }()
+	if path, err = expand(path); err != nil {
+		return nil, err
+	}
+	for _, ending := range (copies{}).Beside() {
+		if _, err := os.Lstat(path + ending); err == nil {
+			return nil, fmt.Errorf("%w: beside %s is %s, which a copy never has", tiers.ErrCorrupt, path, ending)
+		}
+	}
+	// Immutable: SQLite makes no files beside it and takes no locks.
+	c, err := connect(ctx, dsn(path, true, pragma{"query_only", "1"}, pragma{"trusted_schema", "0"}, pragma{"cell_size_check", "1"},
+		pragma{"temp_store", "memory"})+"&immutable=1")
+	if err != nil {
+		return nil, err
+	}
+	schema, err := schemaOf(ctx, c, path)
+	if err == nil && schema == 0 {
+		err = fmt.Errorf("%w: %s is empty", tiers.ErrCorrupt, path)
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	return &copied{t: t, c: c, schema: schema}, nil
+}
+
+// Adopt implements tiers.Copies.
+func (copies) Adopt(ctx context.Context, path string, facts map[string]string) (err error) {
+	t := &Tier{place: path, sync: Full}
+	defer func() { err = t.fail("adopt", tiers.Key{}, err) }()
+	if t.path, err = expand(path); err != nil {
+		return err
+	}
+	c, err := t.connectWriter(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.close()) }() // the log goes with its last connection
+	if _, err := schemaOf(ctx, c, t.path); err != nil {
+		return err
+	}
+	if _, err := c.exec(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(facts)) {
+		if _, err := c.exec(ctx, saveFact, name, []byte(facts[name])); err != nil {
+			return err
+		}
+	}
+	if _, err := c.exec(ctx, "COMMIT"); err != nil {
+		return err
+	}
+	_, err = c.checkpoint(ctx, "TRUNCATE")
+	return err
+}
+
+// Seize implements tiers.Copies.
+func (copies) Seize(_ context.Context, path string) (release func() error, err error) {
+	t := &Tier{place: path}
+	defer func() { err = t.fail("lock", tiers.Key{}, err) }()
+	if path, err = expand(path); err != nil {
+		return nil, err
+	}
+	p, err := openPresence(path)
+	if err != nil {
+		return nil, err
+	}
+	ok, err := p.lock.try(true)
+	if err == nil && !ok {
+		err = p.refused("has it open")
+	}
+	if err != nil {
+		return nil, errors.Join(err, p.close())
+	}
+	return p.close, nil
+}
+
+// copied is a copy that is open for reading.
+type copied struct {
+	t      *Tier // for messages
+	c      *conn
+	schema int64
+}
+
+// Check implements tiers.Copy. A table, index, view or trigger that the schema does
+// not have is damage as well: nothing in a copy may run when it becomes a store.
+func (d *copied) Check(ctx context.Context) error {
+	for _, look := range []func(context.Context) error{d.checkSchema, d.checkIntegrity, d.checkReferences} {
+		if err := look(ctx); err != nil {
+			return d.t.fail("check", tiers.Key{}, err)
+		}
+	}
+	return nil
+}
+
+func (d *copied) checkSchema(ctx context.Context) error {
+	fresh, err := connect(ctx, dsn(Memory, false))
+	if err != nil {
+		return err
+	}
+	if _, err = fresh.exec(ctx, "BEGIN"); err == nil {
+		err = up(ctx, fresh, d.schema)
+	}
+	var want map[string]string
+	if err == nil {
+		want, err = objects(ctx, fresh)
+	}
+	if err := errors.Join(err, fresh.close()); err != nil {
+		return err
+	}
+	got, err := objects(ctx, d.c)
+	if err != nil {
+		return err
+	}
+	for name := range got {
+		if _, ok := want[name]; !ok {
+			return fmt.Errorf("%w: it has a %s, which schema %d does not have", tiers.ErrCorrupt, name, d.schema)
+		}
+	}
+	for name, sql := range want {
+		if got[name] != sql {
+			return fmt.Errorf("%w: its %s is not that of schema %d", tiers.ErrCorrupt, name, d.schema)
+		}
+	}
+	return nil
+}
+
+// objects answers how everything in a database was made, by type and name. What
+// SQLite keeps for itself is left out.
+func objects(ctx context.Context, c *conn) (map[string]string, error) {
+	all := map[string]string{}
+	err := c.query(ctx, `SELECT type, name, coalesce(sql, '') FROM sqlite_schema WHERE type <> 'index' OR sql IS NOT NULL`, nil,
+		func(row []driver.Value) (bool, error) {
+			kind, _ := row[0].(string)
+			name, _ := row[1].(string)
+			sql, _ := row[2].(string)
+			if kind != "table" || !strings.HasPrefix(name, "sqlite_stat") && name != "sqlite_sequence" {
+				all[kind+" "+name] = sql
+			}
+			return true, nil
+		})
+	return all, err
+}
+
+func (d *copied) checkIntegrity(ctx context.Context) error {
+	return d.c.query(ctx, "PRAGMA integrity_check(1)", nil, func(row []driver.Value) (bool, error) {
+		if s, _ := row[0].(string); s != "ok" {
+			return false, fmt.Errorf("%w: %s", tiers.ErrCorrupt, s)
+		}
+		return true, nil
+	})
+}
+
+func (d *copied) checkReferences(ctx context.Context) error {
+	return d.c.query(ctx, "PRAGMA foreign_key_check", nil, func(row []driver.Value) (bool, error) {
+		return false, fmt.Errorf("%w: a row of table %v refers to nothing", tiers.ErrCorrupt, row[0])
+	})
+}
+
+// Content implements tiers.Copy.
+func (d *copied) Content(ctx context.Context, facts ...string) (tiers.Content, error) {
+	content, err := contentOf(ctx, d.c, facts)
+	if err != nil {
+		return tiers.Content{}, d.t.fail("read copy", tiers.Key{}, err)
+	}
+	return content, nil
+}
+
+// Records implements tiers.Copy.
+func (d *copied) Records(ctx context.Context, s tiers.Space) iter.Seq2[tiers.Record, error] {
+	const never = int64(-1) // before every expiry
+	return func(yield func(tiers.Record, error) bool) {
+		space := tiers.Key{Namespace: s.Namespace, Category: s.Category}
+		for low := ""; ; {
+			var page []listed[tiers.Record]
+			err := over(ctx)
+			if err == nil {
+				page, err = d.page(ctx, space, low, never)
+			}
+			if err != nil {
+				yield(tiers.Record{}, d.t.fail("read copy", space, err))
+				return
+			}
+			for _, l := range page {
+				if !yield(l.item, d.t.fail("read copy", l.item.Key, l.err)) {
+					return
+				}
+				low = l.item.Name + "\x00"
+			}
+			if len(page) == 0 {
+				return
+			}
+		}
+	}
+}
+
+func (d *copied) page(ctx context.Context, space tiers.Key, low string, now int64) (page []listed[tiers.Record], err error) {
+	bytes := 0
+	err = d.c.query(ctx, listForward, []driver.Value{space.Namespace, space.Category, low, beyond, now, int64(pageRows)},
+		func(row []driver.Value) (bool, error) {
+			l := listed[tiers.Record]{item: tiers.Record{Key: space}}
+			l.item.Name, _ = row[0].(string)
+			if l.err = unpackRow(row[1:], &l.item); l.err != nil {
+				k := l.item.Key
+				l.item = tiers.Record{Key: k}
+			}
+			page = append(page, l)
+			bytes += len(l.item.Value)
+			return bytes < pageBytes, nil
+		})
+	return page, err
+}
+
+// Close implements tiers.Copy.
+func (d *copied) Close() error { return d.t.fail("close copy", tiers.Key{}, d.c.close()) }
