@@ -183,11 +183,14 @@ func (f *finder) find(o operation) (c change, err error) {
 		return c, err
 	}
 	c.result = result{Line: o.line, Op: o.op, Namespace: at.namespace, Category: at.category, Key: at.key, Tier: p.Tier}
-	if o.op == "save" {
+	switch {
+	case o.op != "save":
+	case p.Codec == "json":
+		c.encoded = manager.Encoded{Codec: "json", Value: o.value} // it was checked with its line
+	case p.Codec == "gob" || p.Codec == "raw":
+		err = usagef("sagestore save --raw stores bytes as they are, one key at a time", "values of codec %s can't be written as JSON", p.Codec)
+	default:
 		c.encoded, err = parse(o.value, p.Codec, false)
-		if err != nil && (p.Codec == "gob" || p.Codec == "raw") {
-			err = usagef("sagestore save --raw stores bytes as they are, one key at a time", "values of codec %s can't be written as JSON", p.Codec)
-		}
 	}
 	return c, err
 }

@@ -54,7 +54,7 @@ func takes(op string) []string {
 // readOperations reads the whole file and answers what is right; what is wrong
 // with other lines is added to wrong.
 func readOperations(r io.Reader, wrong *linesError) (ops []operation) {
-	in := bufio.NewReaderSize(r, 1<<16)
+	in, codec := bufio.NewReaderSize(r, 1<<16), serializer.JSON()
 	for line, left := 1, int64(maxOperations); ; line++ {
 		text, err := readLine(in, left)
 		left -= int64(len(text))
@@ -63,7 +63,7 @@ func readOperations(r io.Reader, wrong *linesError) (ops []operation) {
 			return nil
 		}
 		if len(bytes.TrimSpace(text)) > 0 {
-			o, fault := parseOperation(bytes.TrimRight(text, "\r\n"))
+			o, fault := parseOperation(codec, bytes.TrimRight(text, "\r\n"))
 			o.line = line
 			wrong.add(line, fault)
 			if fault == nil {
@@ -93,26 +93,25 @@ func readLine(in *bufio.Reader, most int64) (line []byte, err error) {
 }
 
 // parseOperation reads one line.
-func parseOperation(text []byte) (o operation, err error) {
+func parseOperation(codec serializer.Codec, text []byte) (o operation, err error) {
 	var fields map[string]json.RawMessage
-	if err := serializer.JSON().Decode(text, &fields); err != nil {
+	if err := codec.Decode(text, &fields); err != nil {
 		return o, notAnOperation(err)
 	}
 	if fields == nil {
 		return o, notAnOperation(errors.New("it is null"))
 	}
-	known := takes("save")
 	op, err := textOf(fields, "op")
-	if err == nil {
-		known = takes(op)
-	}
-	switch near := nearest.Name(op, []string{"save", "delete", "touch"}); {
-	case err != nil:
+	if err != nil {
 		return o, err
-	case known == nil && near != "":
-		return o, usagef("did you mean "+near+"?", `there is no operation %q`, op)
-	case known == nil:
-		return o, usagef(`the operations are save, delete and touch`, `there is no operation %q`, op)
+	}
+	known := takes(op)
+	if known == nil {
+		hint := "the operations are save, delete and touch"
+		if near := nearest.Name(op, []string{"save", "delete", "touch"}); near != "" {
+			hint = "did you mean " + near + "?"
+		}
+		return o, usagef(hint, "there is no operation %q", op)
 	}
 	for _, name := range sortedNames(fields) {
 		if slices.Contains(known, name) {
