@@ -107,6 +107,9 @@ func (j *Journaled) reserve(ctx context.Context, ks []tiers.Key) ([]reservation,
 	if err := j.meet(ctx); err != nil {
 		return nil, err
 	}
+	if _, err := j.newRows(ctx); err != nil {
+		return nil, err
+	}
 	var above tiers.Version
 	rows := make([]*tiers.Row, len(ks))
 	for i, k := range ks {

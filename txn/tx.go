@@ -263,6 +263,16 @@ func (tx *Tx) before(ctx context.Context, p *part) error {
 	if err != nil {
 		return err
 	}
+	// What others had committed by then has to be seen, or it would be taken for
+	// something that was read.
+	for _, m := range tx.e.order {
+		if m.rows == nil {
+			continue
+		}
+		if _, err := m.rows.newRows(ctx); err != nil {
+			return err
+		}
+	}
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
 	if tx.since == nil {
