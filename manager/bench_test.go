@@ -75,3 +75,35 @@ func BenchmarkOverhead(b *testing.B) {
 		return err
 	})
 }
+
+// What a transaction costs beside a plain save that is as durable.
+func BenchmarkUpdate(b *testing.B) {
+	ctx, m := b.Context(), openFour(b)
+	cs := four(m)
+	n := 0
+	run := func(name string, do func(v int) error) {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				n++
+				must(b, do(n))
+			}
+		})
+	}
+	run("save/database", func(v int) error { return cs[2].Save(ctx, "k", v) })
+	for i, tier := range fourTiers {
+		run("update/"+tier, func(v int) error {
+			return m.Update(ctx, func(tx *manager.Tx) error { return cs[i].In(tx).Save(ctx, "k", v) })
+		})
+	}
+	run("update/all", func(v int) error {
+		return m.Update(ctx, func(tx *manager.Tx) error {
+			for _, c := range cs {
+				if err := c.In(tx).Save(ctx, "k", v); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+}

@@ -122,8 +122,7 @@ func keyless(err error) error {
 			return known
 		}
 	}
-	var system syscall.Errno
-	if errors.As(err, &system) {
+	if system, ok := errors.AsType[syscall.Errno](err); ok {
 		return system
 	}
 	return errors.New("see the log")

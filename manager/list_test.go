@@ -98,7 +98,7 @@ func TestListAgreesWithASortedMap(t *testing.T) {
 		if reverse {
 			opts = append(opts, manager.Reverse())
 		}
-		if got := keysOf(t, c, opts...); !slices.Equal(got, want) { //nolint:contextcheck // it takes the test's
+		if got := keysOf(t, c, opts...); !slices.Equal(got, want) {
 			rt.Fatalf("got %q, want %q", got, want)
 		}
 	})
@@ -122,7 +122,7 @@ func TestSavingAndClosingInsideAListIsFine(t *testing.T) {
 			value[bool](t)(c.Delete(ctx, e.Key))
 		}
 		if n++; n == 300 {
-			closeNow(t, m) //nolint:contextcheck // must not wait for this very loop
+			closeNow(t, m)
 		} else if n > 300 {
 			wantError(t, err, tiers.ErrClosed, "after the close")
 			if e.Key != "" {

@@ -99,8 +99,8 @@ func (m *Manager) Update(ctx context.Context, fn func(*Tx) error, opts ...TxOpti
 // that of the first read; other tiers answer what is there when they are asked.
 func (m *Manager) View(ctx context.Context, fn func(*Tx) error) error {
 	return m.within(ctx, "view", func(ctx context.Context) error {
-		refused, err := false, error(nil)
-		err = m.core.engine.View(ctx, func(inner *txn.Tx) error {
+		refused := false
+		err := m.core.engine.View(ctx, func(inner *txn.Tx) error {
 			tx := &Tx{inner: inner, manager: m, all: &wholeTx{readOnly: true}}
 			defer tx.over.Store(true)
 			err := fn(tx)
@@ -265,20 +265,21 @@ func (t *Tx) completed(op string, err error) error {
 }
 
 // in answers the place as the transaction sees it.
-func (p place) in(t *Tx) place {
+func (p *place) in(t *Tx) place {
+	inner := *p
 	if t == nil {
-		p.err = cmp.Or(p.err, tiers.Hint(tiers.ErrUnsupported, "give In the transaction that Manager.Update gives to its function"))
-		return p
+		inner.err = cmp.Or(p.err, tiers.Hint(tiers.ErrUnsupported, "give In the transaction that Manager.Update gives to its function"))
+		return inner
 	}
-	p.tx = t
+	inner.tx = t
 	switch {
 	case p.route == nil:
 	case p.route.core != t.manager.core:
-		p.err = cmp.Or(p.err, tiers.Hint(tiers.ErrUnsupported, "the transaction is one of another store: use Update of the manager that this belongs to"))
+		inner.err = cmp.Or(p.err, tiers.Hint(tiers.ErrUnsupported, "the transaction is one of another store: use Update of the manager that this belongs to"))
 	default:
-		p.tier = t.inner.Tier(p.route.tierName)
+		inner.tier = t.inner.Tier(p.route.tierName)
 	}
-	return p
+	return inner
 }
 
 func (p *place) versionIn(t *Tx, name string) tiers.Version {

@@ -51,10 +51,10 @@ func saveFour(ctx context.Context, s manager.Scope, key string, v int) error {
 }
 
 // wantFour sees that all tiers hold the value of a key, 0 for absent.
-func wantFour(t testing.TB, s manager.Scope, key string, want int) {
+func wantFour(ctx context.Context, t testing.TB, s manager.Scope, key string, want int) {
 	t.Helper()
 	for i, c := range four(s) {
-		if got, err := c.LoadOr(t.Context(), key, 0); got != want || err != nil {
+		if got, err := c.LoadOr(ctx, key, 0); got != want || err != nil {
 			t.Errorf("%s has %d (%v), want %d", fourTiers[i], got, err, want)
 		}
 	}
@@ -74,27 +74,26 @@ func TestTransactionIsCommittedOnNilOverAllTiers(t *testing.T) {
 				return errors.Join(errors.New("nothing to delete"), err)
 			}
 		}
-		wantFour(t, m, "k", 1) // nothing is visible before
+		wantFour(ctx, t, m, "k", 1) // nothing is visible before
 		return nil
 	}))
-	wantFour(t, m, "k", 2)
-	wantFour(t, m, "gone", 0)
+	wantFour(ctx, t, m, "k", 2)
+	wantFour(ctx, t, m, "gone", 0)
 }
 
-func TestTransactionThatIsNotCommittedLeavesNothing(t *testing.T) {
+func TestTransactionThatIsNotCommittedLeavesNothing(t *testing.T) { //nolint:tparallel // the cases share a store
 	t.Parallel()
-	m := openFour(t)
-	own := errors.New("own")
-	ended, end := context.WithCancel(t.Context())
+	ctx, m, own := t.Context(), openFour(t), errors.New("own")
+	ended, end := context.WithCancel(ctx)
 	cases := []struct {
 		why  string
 		fn   func() error
 		want error
 		ctx  context.Context
 	}{
-		{why: "an error rolls back and is the answer", fn: func() error { return own }, want: own, ctx: t.Context()},
+		{why: "an error rolls back and is the answer", fn: func() error { return own }, want: own, ctx: ctx},
 		{why: "an ended context rolls back", fn: func() error { end(); return nil }, want: context.Canceled, ctx: ended},
-		{why: "a panic rolls back and goes on", fn: func() error { panic(own) }, want: own, ctx: t.Context()},
+		{why: "a panic rolls back and goes on", fn: func() error { panic(own) }, want: own, ctx: ctx},
 	}
 	for _, c := range cases {
 		t.Run(c.why, func(t *testing.T) {
@@ -107,13 +106,13 @@ func TestTransactionThatIsNotCommittedLeavesNothing(t *testing.T) {
 				}()
 				return m.Update(c.ctx, func(tx *manager.Tx) error {
 					tx.OnCommit(func(context.Context) { committed = true })
-					must(t, saveFour(t.Context(), tx, "k", 1))
-					wantFour(t, tx, "k", 1)
+					must(t, saveFour(ctx, tx, "k", 1))
+					wantFour(ctx, t, tx, "k", 1)
 					return c.fn()
 				})
 			}()
 			wantError(t, err, c.want, c.why)
-			wantFour(t, m, "k", 0)
+			wantFour(ctx, t, m, "k", 0)
 			if committed {
 				t.Error("OnCommit was called")
 			}
@@ -121,7 +120,7 @@ func TestTransactionThatIsNotCommittedLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestTransactionSeesItsOwnWrites(t *testing.T) {
+func TestTransactionSeesItsOwnWrites(t *testing.T) { //nolint:tparallel // the cases share a store
 	t.Parallel()
 	ctx, m := t.Context(), openFour(t)
 	for i, plain := range four(m) {
@@ -146,7 +145,7 @@ func TestTransactionSeesItsOwnWrites(t *testing.T) {
 				if value[bool](t)(c.Exists(ctx, "a")) || !value[bool](t)(c.Exists(ctx, "d")) {
 					t.Error("exists does not see a delete or a save")
 				}
-				if v := value[int](t)(c.Modify(ctx, "d", func(v *int, found bool) error { *v++; return nil })); v != 41 {
+				if v := value[int](t)(c.Modify(ctx, "d", func(v *int, _ bool) error { *v++; return nil })); v != 41 {
 					t.Errorf("modified to %d", v)
 				}
 				if v := value[int](t)(c.Fetch(ctx, "e", func(context.Context) (int, error) { return 50, nil })); v != 50 {
@@ -184,8 +183,8 @@ func TestTransactionIsUsedByTwoGoroutines(t *testing.T) {
 		work.Wait()
 		return nil
 	}))
-	wantFour(t, m, "a", 50)
-	wantFour(t, m, "b", 50)
+	wantFour(ctx, t, m, "a", 50)
+	wantFour(ctx, t, m, "b", 50)
 }
 
 func TestTransactionIsOverWithItsFunction(t *testing.T) {
@@ -216,7 +215,7 @@ func TestTransactionIsOverWithItsFunction(t *testing.T) {
 		late.Go(func() { wantError(t, call(), tiers.ErrTxDone, name) })
 	}
 	late.Wait()
-	wantFour(t, m, "k", 1)
+	wantFour(ctx, t, m, "k", 1)
 	if kept.ID() == "" || kept.Version("app.file", "k") == 0 {
 		t.Error("id and versions stay")
 	}

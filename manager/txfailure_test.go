@@ -14,7 +14,7 @@ import (
 	"github.com/sagestore/sagestore/tiers"
 )
 
-func TestSwallowedFailureIsNotCommitted(t *testing.T) {
+func TestSwallowedFailureIsNotCommitted(t *testing.T) { //nolint:tparallel // the cases share a store
 	t.Parallel()
 	ctx := t.Context()
 	cfg := fourHomes(t.TempDir())
@@ -57,8 +57,8 @@ func TestSwallowedFailureIsNotCommitted(t *testing.T) {
 			if e := asError(t, err); e.Tx != id || e.Hint == "" || !strings.Contains(err.Error(), c.name) {
 				t.Errorf("the error of the commit: %v", err)
 			}
-			wantFour(t, m, "k", 0)
-			wantFour(t, m, "after", 0)
+			wantFour(ctx, t, m, "k", 0)
+			wantFour(ctx, t, m, "after", 0)
 		})
 	}
 }
@@ -77,9 +77,9 @@ func TestAnswersAreNoFailures(t *testing.T) {
 		}
 		return saveFour(ctx, tx, "k", 3)
 	}))
-	wantFour(t, m, "there", 1)
-	wantFour(t, m, "x", 0)
-	wantFour(t, m, "k", 3)
+	wantFour(ctx, t, m, "there", 1)
+	wantFour(ctx, t, m, "x", 0)
+	wantFour(ctx, t, m, "k", 3)
 }
 
 func TestTransactionHasALimit(t *testing.T) {
@@ -120,22 +120,22 @@ func TestSavepointTakesBackWhatItDid(t *testing.T) {
 			return own
 		})
 		wantError(t, err, own, "its error is the answer")
-		wantFour(t, tx, "k", 1)
-		wantFour(t, tx, "other", 0)
+		wantFour(ctx, t, tx, "k", 1)
+		wantFour(ctx, t, tx, "other", 0)
 		wantError(t, late.Save(ctx, "app.file", "k", 9), tiers.ErrTxDone, "a savepoint that is over")
 		func() {
 			defer func() { _ = recover() }()
 			_ = tx.Update(ctx, func(point *manager.Tx) error { must(t, saveFour(ctx, point, "k", 3)); panic(own) })
 		}()
-		wantFour(t, tx, "k", 1)
+		wantFour(ctx, t, tx, "k", 1)
 		return manager.Scope(tx).Update(ctx, func(point *manager.Tx) error { // as a library does it
 			point.OnCommit(hook("kept"))
 			return saveFour(ctx, point, "kept", 4)
 		})
 	}))
-	wantFour(t, m, "k", 1)
-	wantFour(t, m, "other", 0)
-	wantFour(t, m, "kept", 4)
+	wantFour(ctx, t, m, "k", 1)
+	wantFour(ctx, t, m, "other", 0)
+	wantFour(ctx, t, m, "kept", 4)
 	if strings.Join(hooks, ",") != "whole,kept" {
 		t.Errorf("called: %q", hooks)
 	}
@@ -164,12 +164,12 @@ func TestTiersThatFailAroundACommit(t *testing.T) {
 		broken.Store(at)
 		wantError(t, m.Update(ctx, func(tx *manager.Tx) error { return saveFour(ctx, tx, "k", 1) }), own, at)
 		broken.Store("")
-		wantFour(t, m, "k", 0)
+		wantFour(ctx, t, m, "k", 0)
 	}
 	for _, tier := range []string{"file", "cache"} {
 		broken.Store("apply app." + tier)
 		must(t, m.Update(ctx, func(tx *manager.Tx) error { return saveFour(ctx, tx, "k", 2) }))
-		wantFour(t, m, "k", 2)
+		wantFour(ctx, t, m, "k", 2)
 		var s manager.Stats
 		soon(t, "the journal says why "+tier+" waits", func() bool {
 			s = value[manager.Stats](t)(m.Stats(ctx))
@@ -183,6 +183,6 @@ func TestTiersThatFailAroundACommit(t *testing.T) {
 		}
 		broken.Store("")
 		soon(t, tier+" gets it", func() bool { h := m.Health(ctx); return h.Pending == 0 && !h.Degraded })
-		wantFour(t, m, "k", 2)
+		wantFour(ctx, t, m, "k", 2)
 	}
 }

@@ -107,7 +107,7 @@ func TestCommitIsSeenWholeOrNotAtAll(t *testing.T) {
 	}
 	over.Store(true)
 	work.Wait()
-	wantFour(t, m, "k", rounds+1)
+	wantFour(ctx, t, m, "k", rounds+1)
 }
 
 func TestConflictIsToldAndRetriedOnDemandOnly(t *testing.T) {
@@ -145,7 +145,7 @@ func TestListedCategoryThatChangedIsAConflict(t *testing.T) {
 	ctx, m := t.Context(), openFour(t)
 	for i, c := range four(m) {
 		err := m.Update(ctx, func(tx *manager.Tx) error {
-			n := len(keysOf(t, c.In(tx)))
+			n := len(value[[]manager.Entry[int]](t)(c.In(tx).All(ctx)))
 			must(t, c.Save(ctx, "phantom", 1))
 			return four(tx)[2].Save(ctx, fmt.Sprint("count-", i), n)
 		})
@@ -166,8 +166,8 @@ func TestPlainCallsInATransactionNeverWaitForIt(t *testing.T) {
 		must(t, session.In(tx).Save(ctx, "s/k", 1))
 		must(t, saveFour(ctx, m, "k", 2))
 		must(t, session.Save(ctx, "s/k", 2))
-		wantFour(t, m, "k", 2)
-		wantFour(t, tx, "k", 1)
+		wantFour(ctx, t, m, "k", 2)
+		wantFour(ctx, t, tx, "k", 1)
 		for _, c := range four(m) {
 			for e, err := range c.In(tx).List(ctx) { // saving in the loop is fine
 				must(t, err)
@@ -186,14 +186,14 @@ func TestPlainCallsInATransactionNeverWaitForIt(t *testing.T) {
 		return m.Update(ctx, func(other *manager.Tx) error { return saveFour(ctx, other, "other", 6) })
 	})
 	wantError(t, err, tiers.ErrConflict, "the lists were changed beside it")
-	wantFour(t, m, "k", 5)
-	wantFour(t, m, "other", 6)
+	wantFour(ctx, t, m, "k", 5)
+	wantFour(ctx, t, m, "other", 6)
 
 	must(t, m.Update(ctx, func(tx *manager.Tx) error {
 		must(t, saveFour(ctx, tx, "k", 1))
 		must(t, saveFour(ctx, m, "k", 2))
 		tx.OnCommit(func(ctx context.Context) {
-			wantFour(t, m, "k", 1) // it has not read what it wrote over
+			wantFour(ctx, t, m, "k", 1) // it has not read what it wrote over
 			must(t, session.Save(ctx, "s/k", 7))
 			must(t, m.EndSession(ctx, "s"))
 		})
@@ -217,8 +217,8 @@ func TestViewOfTheDatabaseIsOfOneInstant(t *testing.T) {
 		if got := value[int](t)(c.Load(ctx, "a")); got != 1 {
 			t.Errorf("loaded %d", got)
 		}
-		if got := keysOf(t, c); len(got) != 1 {
-			t.Errorf("listed %q", got)
+		if got := value[[]manager.Entry[int]](t)(c.All(ctx)); len(got) != 1 {
+			t.Errorf("listed %v", got)
 		}
 		if got := value[map[string]int](t)(c.LoadMany(ctx, "a", "b")); len(got) != 1 || got["a"] != 1 {
 			t.Errorf("loaded %v", got)
@@ -248,7 +248,7 @@ func TestViewOfTheDatabaseIsOfOneInstant(t *testing.T) {
 			wantError(t, err, tiers.ErrReadOnly, fourTiers[i]+" "+name)
 		}
 	}
-	wantFour(t, m, "a", 2)
+	wantFour(ctx, t, m, "a", 2)
 	for s, err := range m.Sessions(ctx) {
 		t.Errorf("a view has begun the session %q: %v", s.ID, err)
 	}

@@ -48,7 +48,7 @@ type spot struct {
 }
 
 type txModel struct {
-	ctx context.Context //nolint:containedctx // of the test
+	ctx context.Context
 	t   *rapid.T
 	now map[spot]int
 }

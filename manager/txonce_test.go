@@ -50,7 +50,7 @@ func TestOnceIsCommittedByOneCallerForAllTime(t *testing.T) {
 	if winners.Load() != 1 {
 		t.Errorf("%d callers were told that they did it", winners.Load())
 	}
-	wantFour(t, m, "k", 1)
+	wantFour(ctx, t, m, "k", 1)
 	var inside sync.WaitGroup
 	inside.Add(8)
 	winners.Store(0)

@@ -85,7 +85,7 @@ func TestCollectionsOfAnotherStoreAreRefused(t *testing.T) {
 		return nil
 	})
 	wantError(t, err, tiers.ErrTxAborted, "the commit")
-	wantFour(t, m, "k", 0)
+	wantFour(ctx, t, m, "k", 0)
 	wantError(t, four(m)[0].In(nil).Save(ctx, "k", 1), tiers.ErrUnsupported, "no transaction at all")
 }
 
@@ -114,7 +114,7 @@ func TestTierThatCanNotApplyIsRefusedInTransactionsOnly(t *testing.T) {
 		return err
 	})
 	wantError(t, err, tiers.ErrUnsupported, "in a transaction")
-	wantFour(t, m, "k", 0)
+	wantFour(ctx, t, m, "k", 0)
 	must(t, m.View(ctx, func(tx *manager.Tx) error {
 		if v := value[int](t)(c.In(tx).Load(ctx, "k")); v != 1 {
 			t.Errorf("viewed %d", v)

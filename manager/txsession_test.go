@@ -37,7 +37,7 @@ func TestTransactionWritesIntoSessions(t *testing.T) {
 		return err
 	})
 	wantError(t, err, tiers.ErrSessionEnded, "the transaction")
-	wantFour(t, m, "k", 1)
+	wantFour(ctx, t, m, "k", 1)
 	must(t, m.ReopenSession(ctx, "s"))
 	must(t, m.Update(ctx, func(tx *manager.Tx) error { return c.In(tx).Save(ctx, "s/1", 9) }))
 }
@@ -69,7 +69,7 @@ func TestSessionThatEndsDuringATransactionRefusesTheCommit(t *testing.T) {
 		if e := asError(t, err); e.Op != "commit" || e.Tx == "" || e.Key != "s" || e.Hint == "" {
 			t.Errorf("the error is incomplete: %+v", e)
 		}
-		wantFour(t, m, "k", 0)
+		wantFour(ctx, t, m, "k", 0)
 		if got := keysOf(t, c, manager.Under("s")); len(got) != 0 {
 			t.Errorf("left by a %s: %q", name, got)
 		}
@@ -83,7 +83,7 @@ func TestSessionThatEndsDuringATransactionRefusesTheCommit(t *testing.T) {
 		must(t, m.EndSession(ctx, "r"))
 		return saveFour(ctx, tx, "k", 2) // what was taken back asks nothing of its session
 	}))
-	wantFour(t, m, "k", 2)
+	wantFour(ctx, t, m, "k", 2)
 }
 
 // Transactions that write into the same sessions in any order, and whoever ends

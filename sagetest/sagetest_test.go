@@ -100,7 +100,7 @@ func TestFailingKeepsTheContract(t *testing.T) {
 		},
 		Require: []tiertest.Capability{
 			tiertest.Applier, tiertest.Batcher, tiertest.Exister, tiertest.Toucher, tiertest.Sweeper, tiertest.Statser,
-			tiertest.Counter, tiertest.Describer,
+			tiertest.Counter, tiertest.Describer, tiertest.Publisher,
 		},
 	})
 }
