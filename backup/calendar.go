@@ -1,6 +1,9 @@
 package backup
 
-import "time"
+import (
+	"sort"
+	"time"
+)
 
 // date is a day as a calendar names it, in no zone.
 type date struct {
@@ -21,9 +24,13 @@ func (d date) utc(hour, minute int) time.Time {
 	return time.Date(d.year, d.month, d.day, hour, minute, 0, 0, time.UTC)
 }
 
-// around is how far the clocks of a zone are ever set at once: a day, where one
-// was skipped to change sides of the date line.
-const around = 36 * time.Hour
+const (
+	// around a day's noon in UTC are all the instants that its times may be, even
+	// where clocks are set by a whole day to change sides of the date line.
+	around = 30 * time.Hour
+	// probing is less than what ever was between two changes of clocks.
+	probing = 6 * time.Hour
+)
 
 // stretch is a time during which the clocks of a zone have one distance to UTC.
 type stretch struct {
@@ -41,19 +48,35 @@ type localDay struct {
 	stretches []stretch // near that day, in order
 }
 
+// newLocalDay looks for changes of clocks by their distance to UTC alone: what
+// [time.Time.ZoneBounds] answers for the last day of a leap year ends before it
+// begins, once there is nothing but a rule for the years to come.
 func newLocalDay(d date, zone *time.Location) localDay {
-	day := localDay{date: d}
 	noon := d.utc(12, 0)
-	for t, last := noon.Add(-2*around), noon.Add(2*around); ; {
-		local := t.In(zone)
-		start, end := local.ZoneBounds()
-		_, offset := local.Zone()
-		day.stretches = append(day.stretches, stretch{start: start, end: end, offset: time.Duration(offset) * time.Second})
-		if end.IsZero() || end.After(last) {
-			return day
+	t, last := noon.Add(-around), noon.Add(around)
+	day := localDay{date: d, stretches: []stretch{{offset: offset(t, zone)}}}
+	for ; t.Before(last); t = t.Add(probing) {
+		current := &day.stretches[len(day.stretches)-1]
+		if next := offset(t.Add(probing), zone); next != current.offset {
+			current.end = change(t, t.Add(probing), zone)
+			day.stretches = append(day.stretches, stretch{start: current.end, offset: next})
 		}
-		t = end
 	}
+	return day
+}
+
+// change answers the second at which clocks are set between two instants.
+func change(before, after time.Time, zone *time.Location) time.Time {
+	old := offset(before, zone)
+	seconds := sort.Search(int(after.Sub(before)/time.Second), func(i int) bool {
+		return offset(before.Add(time.Duration(i)*time.Second), zone) != old
+	})
+	return before.Add(time.Duration(seconds) * time.Second)
+}
+
+func offset(t time.Time, zone *time.Location) time.Duration {
+	_, seconds := t.In(zone).Zone()
+	return time.Duration(seconds) * time.Second
 }
 
 // first answers the first instant that has this time of the day. A time that was
