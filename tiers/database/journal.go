@@ -3,8 +3,11 @@ package database
 import (
 	"context"
 	"database/sql/driver"
+	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
+	"os"
 
 	"github.com/sagestore/sagestore/tiers"
 )
@@ -317,10 +320,29 @@ func (t *Tier) Due(ctx context.Context, tier string, after uint64, limit int) (d
 		due, err = rows(ctx, c, query, []driver.Value{tier, int64(min(after, 1<<62)), int64(limit)}, scanRow)
 		return err
 	})
+	if err == nil && len(due) > 0 {
+		err = t.syncLog()
+	}
 	if err != nil {
 		return nil, t.failed("list due", tiers.Key{}, err)
 	}
 	return due, nil
+}
+
+// syncLog makes durable what was committed, which a store that is not Full leaves
+// to the next checkpoint: a row that is applied may not outlive its commit.
+func (t *Tier) syncLog() error {
+	if t.sync == Full || t.path == Memory {
+		return nil
+	}
+	log, err := os.OpenFile(t.path+"-wal", os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // all of it is in the database, which was synced for that
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(log.Sync(), log.Close())
 }
 
 // Done implements tiers.Journal.

@@ -30,8 +30,19 @@ var migrations embed.FS
 
 // inspect answers the schema of a file, 0 for an empty one, or why it may not
 // be used. It opens the file for reading only and changes nothing.
+//
+// Only a transaction that was cut off before the file was made ready for many
+// readers is rolled back, which SQLite leaves to one that may write.
 func inspect(ctx context.Context, path string) (schema int64, err error) {
-	c, err := connect(ctx, dsn(path, true, pragma{"query_only", "1"}))
+	schema, err = inspectBy(ctx, path, true)
+	if codeOf(err) == sqlite3.SQLITE_READONLY {
+		schema, err = inspectBy(ctx, path, false)
+	}
+	return schema, err
+}
+
+func inspectBy(ctx context.Context, path string, readOnly bool) (schema int64, err error) {
+	c, err := connect(ctx, dsn(path, readOnly, pragma{"query_only", "1"}))
 	if err != nil {
 		return 0, err
 	}
