@@ -48,12 +48,16 @@ type localDay struct {
 	stretches []stretch // near that day, in order
 }
 
-// newLocalDay looks for changes of clocks by their distance to UTC alone: what
-// [time.Time.ZoneBounds] answers for the last day of a leap year ends before it
-// begins, once there is nothing but a rule for the years to come.
+// newLocalDay looks for changes of clocks by their distance to UTC. What
+// [time.Time.ZoneBounds] answers only tells that there is none: for the last day
+// of a leap year it ends before it begins, once there is nothing but a rule for
+// the years to come.
 func newLocalDay(d date, zone *time.Location) localDay {
 	noon := d.utc(12, 0)
 	t, last := noon.Add(-around), noon.Add(around)
+	if start, end := noon.In(zone).ZoneBounds(); !start.After(t) && (end.IsZero() || end.After(last)) {
+		return localDay{date: d, stretches: []stretch{{offset: offset(noon, zone)}}}
+	}
 	day := localDay{date: d, stretches: []stretch{{offset: offset(t, zone)}}}
 	for ; t.Before(last); t = t.Add(probing) {
 		current := &day.stretches[len(day.stretches)-1]
