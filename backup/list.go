@@ -1,0 +1,291 @@
+package backup
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/sagestore/sagestore/tiers"
+)
+
+// Entry is a published backup in a list.
+type Entry struct {
+	ID        string
+	Manifest  Manifest  // of a damaged one only what is known
+	Verified  time.Time // zero: not verified, or found damaged since
+	Rehearsed bool      // it was restored to a temporary place when it was verified
+	Authentic bool      // its signature was checked
+	Err       error     // why the backup can't be used
+}
+
+// List yields the published backups, the newest first. One with a damaged manifest is
+// yielded with what is wrong as Err; an error ends the list, which has holes then.
+func (r *Repo) List(ctx context.Context) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		all, err := r.entries(ctx)
+		for _, e := range all {
+			if !yield(e, nil) {
+				return
+			}
+		}
+		if err != nil {
+			yield(Entry{}, fail("list backups", "", err))
+		}
+	}
+}
+
+func (r *Repo) entries(ctx context.Context) ([]Entry, error) {
+	objects, err := r.objects(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	var all []Entry
+	for _, id := range slices.Sorted(maps.Keys(objects)) {
+		if !slices.Contains(objects[id], manifestObject) {
+			continue
+		}
+		e, err := r.entry(ctx, id, slices.Contains(objects[id], verifiedObject))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // removed meanwhile
+		}
+		if err != nil {
+			return all, err
+		}
+		all = append(all, e)
+	}
+	slices.SortStableFunc(all, newerFirst)
+	return all, nil
+}
+
+// newerFirst orders by number, since a clock may have been wrong.
+func newerFirst(a, b Entry) int {
+	return cmp.Or(cmp.Compare(b.Manifest.Number, a.Manifest.Number), b.Manifest.Created.Compare(a.Manifest.Created), cmp.Compare(b.ID, a.ID))
+}
+
+// entry reads a backup's manifest and mark. What is wrong with them is in the entry;
+// an error is one of the bucket.
+func (r *Repo) entry(ctx context.Context, id string, marked bool) (Entry, error) {
+	e := Entry{ID: id}
+	m, authentic, err := r.manifest(ctx, id)
+	switch {
+	case err == nil:
+		e.Manifest, e.Authentic = m, authentic
+	case unusable(err):
+		e.Manifest, e.Err = Manifest{ID: id, Created: timeOf(id)}, err
+		return e, nil
+	default:
+		return Entry{}, err
+	}
+	if !marked {
+		return e, nil
+	}
+	v, err := r.verdict(ctx, &m)
+	switch {
+	case err == nil:
+		e.Verified, e.Rehearsed = v.Verified, v.Rehearsed
+	case unusable(err):
+		e.Err = err
+	case errors.Is(err, fs.ErrNotExist): // taken away meanwhile
+	default:
+		return Entry{}, err
+	}
+	return e, nil
+}
+
+// unusable tells that an error is about the backup and not about the way to it.
+func unusable(err error) bool {
+	return errors.Is(err, tiers.ErrCorrupt) || errors.Is(err, tiers.ErrUnsupported) || errors.Is(err, ErrKey)
+}
+
+// Latest answers the newest verified backup, or tiers.ErrNotFound.
+func (r *Repo) Latest(ctx context.Context) (Entry, error) {
+	return r.newest(ctx, time.Time{})
+}
+
+// At answers the newest verified backup that is not younger than t, or
+// tiers.ErrNotFound.
+func (r *Repo) At(ctx context.Context, t time.Time) (Entry, error) { return r.newest(ctx, t) }
+
+func (r *Repo) newest(ctx context.Context, until time.Time) (Entry, error) {
+	all, err := r.entries(ctx)
+	if err != nil {
+		return Entry{}, fail("find backup", "", err)
+	}
+	for _, e := range all {
+		if e.Err == nil && !e.Verified.IsZero() && (until.IsZero() || !e.Manifest.Created.After(until)) {
+			return e, nil
+		}
+	}
+	err = fmt.Errorf("a verified backup: %w", tiers.ErrNotFound)
+	if len(all) > 0 {
+		err = tiers.Hint(err, "verify one of those that are there")
+	}
+	return Entry{}, fail("find backup", "", err)
+}
+
+// Show answers a backup by its id, or [Latest].
+func (r *Repo) Show(ctx context.Context, id string) (Entry, error) {
+	if id == Latest {
+		return r.Latest(ctx)
+	}
+	if !idForm.MatchString(id) {
+		return Entry{}, fail("show backup", "", tiers.Hint(fmt.Errorf("%.60q is no id of a backup: %w", id, tiers.ErrNotFound), "list them"))
+	}
+	e, err := r.entry(ctx, id, true)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("there is no such backup: %w", tiers.ErrNotFound)
+	}
+	if err != nil {
+		return Entry{}, fail("show backup", id, err)
+	}
+	return e, nil
+}
+
+// manifest reads the manifest of a backup.
+func (r *Repo) manifest(ctx context.Context, id string) (Manifest, bool, error) {
+	b, err := r.get(ctx, id+"/"+manifestObject)
+	if err != nil {
+		return Manifest{}, false, err
+	}
+	m, authentic, err := parseManifest(b, id, r.o.Key)
+	if err != nil {
+		return Manifest{}, false, fmt.Errorf("%s: %w", manifestObject, err)
+	}
+	return m, authentic, nil
+}
+
+func (r *Repo) verdict(ctx context.Context, m *Manifest) (verdict, error) {
+	b, err := r.get(ctx, m.ID+"/"+verifiedObject)
+	if err != nil {
+		return verdict{}, err
+	}
+	v, err := parseVerdict(b, m, r.o.Key)
+	if err != nil {
+		return verdict{}, fmt.Errorf("%s: %w", verifiedObject, err)
+	}
+	return v, nil
+}
+
+// mark notes that a backup was verified.
+func (r *Repo) mark(ctx context.Context, m *Manifest, report Report) error {
+	v := verdict{
+		Format: formatNow, ID: m.ID, Manifest: m.Sum, Verified: tiers.Micro(r.o.Clock.Now()),
+		Rehearsed: report.Rehearsed, Decoded: report.Decoded,
+	}
+	b, err := v.seal(r.o.Key)
+	if err != nil {
+		return err
+	}
+	if err := r.putBytes(ctx, m.ID+"/"+verifiedObject, b); err != nil {
+		return fmt.Errorf("note that it was verified: %w", err)
+	}
+	return nil
+}
+
+func (r *Repo) putBytes(ctx context.Context, name string, b []byte) error {
+	return r.bucket.Put(ctx, name, bytes.NewReader(b))
+}
+
+// lastNumber answers the highest number of any backup.
+func (r *Repo) lastNumber(ctx context.Context) (n uint64, err error) {
+	all, err := r.entries(ctx)
+	for _, e := range all {
+		n = max(n, e.Manifest.Number)
+	}
+	return n, err
+}
+
+// Kept answers what retention needs to know of the backups. A damaged one counts as
+// not verified.
+func (r *Repo) Kept(ctx context.Context) ([]Kept, error) {
+	all, err := r.entries(ctx)
+	if err != nil {
+		return nil, fail("list backups", "", err)
+	}
+	var kept []Kept
+	for _, e := range all {
+		k := Kept{ID: e.ID, Created: e.Manifest.Created, Verified: e.Verified, Bytes: e.Manifest.Bytes()}
+		if e.Err != nil {
+			k.Verified = time.Time{}
+		}
+		kept = append(kept, k)
+	}
+	return kept, nil
+}
+
+// Prune removes the backups that the policy does not want, unless dryRun is set, and
+// answers what became of each. A list with holes removes nothing.
+func (r *Repo) Prune(ctx context.Context, p Policy, dryRun bool) ([]Decision, error) {
+	kept, err := r.Kept(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ds, err := Decide(kept, p, r.o.Clock.Now())
+	if err != nil || dryRun {
+		return ds, err
+	}
+	for _, d := range slices.Backward(ds) { // the oldest first
+		if !d.Keep {
+			if err := r.Remove(ctx, d.ID); err != nil {
+				return ds, err
+			}
+		}
+	}
+	return ds, nil
+}
+
+// Remove removes a backup. It is none from its first step on.
+func (r *Repo) Remove(ctx context.Context, id string) error {
+	if !idForm.MatchString(id) {
+		return fail("remove backup", "", fmt.Errorf("%.60q is no id of a backup: %w", id, tiers.ErrNotFound))
+	}
+	return fail("remove backup", id, r.remove(ctx, id))
+}
+
+func (r *Repo) remove(ctx context.Context, id string) error {
+	if err := r.bucket.Delete(ctx, id+"/"+manifestObject); err != nil {
+		return err
+	}
+	if err := r.at("removed manifest"); err != nil {
+		return err
+	}
+	objects, err := r.objects(ctx, id+"/")
+	if err != nil {
+		return err
+	}
+	for _, object := range objects[id] {
+		if err := r.bucket.Delete(ctx, id+"/"+object); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sweep removes what was never published and is too old, or too far in the future, to
+// be under way.
+func (r *Repo) sweep(ctx context.Context) error {
+	objects, err := r.objects(ctx, "")
+	if err != nil {
+		return err
+	}
+	now := r.o.Clock.Now()
+	for id, names := range objects {
+		if slices.Contains(names, manifestObject) || now.Sub(timeOf(id)).Abs() < r.o.Abandoned {
+			continue
+		}
+		if err := r.remove(ctx, id); err != nil {
+			return err
+		}
+	}
+	if d, ok := r.bucket.(*dirBucket); ok {
+		return d.tidy(now.Add(-r.o.Abandoned))
+	}
+	return nil
+}

@@ -1,0 +1,196 @@
+package backup
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"filippo.io/age"
+
+	"github.com/sagestore/sagestore/internal/home"
+	"github.com/sagestore/sagestore/tiers"
+)
+
+const (
+	// Latest stands for the newest verified backup wherever an id is wanted.
+	Latest = "latest"
+	// DefaultAbandoned is how old a backup without a manifest has to be before it
+	// counts as left behind.
+	DefaultAbandoned = 24 * time.Hour
+	// minKey is the least length of a signing key, in bytes.
+	minKey = 16
+)
+
+// Options are how a repository reads and writes. The zero value neither encrypts nor
+// signs, and can't verify what holds records.
+type Options struct {
+	// Recipients are public keys of age (age1... or ssh-...) to encrypt to.
+	Recipients []string
+	// Identities are the private keys of age (AGE-SECRET-KEY-1...) to decrypt with.
+	// Making and verifying a backup at once needs none.
+	Identities []string
+	// Key signs manifests, at least 16 bytes. With a key, what is not signed by it
+	// is refused.
+	Key []byte
+	// Copies read the copies of stores, one for each format but tar.
+	Copies []tiers.Copies
+	// Decode decodes a record as the app would, to prove that it can be read. A
+	// backup that holds records and can't have any decoded is never verified.
+	Decode func(ctx context.Context, r tiers.Record) error
+	// DecodeFile does so for a file of a tree; nil: files are only compared.
+	DecodeFile func(ctx context.Context, name string, body io.Reader) error
+	// Temp is the directory for what is unpacked to be looked at; "": the system's.
+	Temp string
+	// Abandoned is for how long a backup may be under way; 0: DefaultAbandoned.
+	Abandoned time.Duration
+	Clock     tiers.Clock // nil: tiers.SystemClock
+}
+
+// Repo is a repository of backups. It is safe for concurrent use; that one backup is
+// made at a time is for the caller to see to.
+type Repo struct {
+	bucket     Bucket
+	o          Options
+	recipients []age.Recipient
+	identities []age.Identity
+	step       func(name string) error // for tests; may be nil
+}
+
+// Open answers the repository that is in the bucket. It looks at nothing there.
+func Open(b Bucket, o Options) (*Repo, error) {
+	r := &Repo{bucket: b, o: o}
+	if b == nil {
+		return nil, errors.New("open backups: there is no bucket")
+	}
+	if n := len(o.Key); n > 0 && n < minKey {
+		return nil, fmt.Errorf("open backups: %w: the signing key has %d bytes, at least %d are needed", ErrKey, n, minKey)
+	}
+	r.o.Key = slices.Clone(o.Key)
+	r.o.Abandoned = cmp.Or(o.Abandoned, DefaultAbandoned)
+	if r.o.Clock == nil {
+		r.o.Clock = tiers.SystemClock()
+	}
+	for i, text := range o.Recipients {
+		rs, err := age.ParseRecipients(strings.NewReader(text))
+		if err != nil {
+			return nil, fmt.Errorf("open backups: %w: recipient %d: %w", ErrKey, i+1, err)
+		}
+		r.recipients = append(r.recipients, rs...)
+	}
+	for i, text := range o.Identities {
+		ids, err := age.ParseIdentities(strings.NewReader(text))
+		if err != nil { // its text may repeat the secret
+			return nil, fmt.Errorf("open backups: %w: identity %d is none of age's", ErrKey, i+1)
+		}
+		r.identities = append(r.identities, ids...)
+	}
+	return r, nil
+}
+
+// at tells a test how far the work has come.
+func (r *Repo) at(name string) error {
+	if r.step == nil {
+		return nil
+	}
+	return r.step(name)
+}
+
+// copies answers what reads the format.
+func (r *Repo) copies(format string) (tiers.Copies, error) {
+	for _, c := range r.o.Copies {
+		if c.Format() == format {
+			return c, nil
+		}
+	}
+	return nil, tiers.Hint(fmt.Errorf("%w: nothing here reads a copy in the format %.40q", tiers.ErrUnsupported, format),
+		"open the repository with the drivers of its stores")
+}
+
+// newID answers an id that begins with the time.
+func newID(now time.Time) string {
+	var b [4]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return now.UTC().Format("20060102T150405Z") + "-" + hex.EncodeToString(b[:])
+}
+
+// timeOf answers when an id was made.
+func timeOf(id string) time.Time {
+	stamp, _, _ := strings.Cut(id, "-")
+	t, _ := time.Parse("20060102T150405Z", stamp) // the zero time is old enough
+	return t
+}
+
+// objects answers the names of all objects by the id of their backup.
+func (r *Repo) objects(ctx context.Context, prefix string) (map[string][]string, error) {
+	all := map[string][]string{}
+	for name, err := range r.bucket.List(ctx, prefix) {
+		if err != nil {
+			return nil, fmt.Errorf("list backups: %w", err)
+		}
+		if id, object, ok := strings.Cut(name, "/"); ok && idForm.MatchString(id) {
+			all[id] = append(all[id], object)
+		}
+	}
+	return all, nil
+}
+
+// get reads a small object.
+func (r *Repo) get(ctx context.Context, name string) (b []byte, err error) {
+	o, err := r.bucket.Get(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	b, err = io.ReadAll(io.LimitReader(o, maxManifest+1))
+	if err := errors.Join(err, o.Close()); err != nil {
+		return nil, err
+	}
+	if len(b) > maxManifest {
+		return nil, fmt.Errorf("%w: %s is too large", tiers.ErrCorrupt, name)
+	}
+	return b, nil
+}
+
+// temp makes a directory of our own to unpack into.
+func (r *Repo) temp() (dir string, remove func() error, err error) {
+	parent, err := home.Expand(r.o.Temp)
+	if err != nil {
+		return "", nil, err
+	}
+	if parent != "" {
+		if err := os.MkdirAll(parent, 0o700); err != nil {
+			return "", nil, err
+		}
+	}
+	if dir, err = os.MkdirTemp(parent, "sagestore-backup-"); err != nil {
+		return "", nil, err
+	}
+	return filepath.Clean(dir), func() error { return os.RemoveAll(dir) }, nil
+}
+
+// fail completes an error.
+func fail(op, id string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if id != "" {
+		op += " " + id
+	}
+	return tiers.Fail(op, "", tiers.Key{}, err)
+}
+
+// part names the part that an error is about.
+func part(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("part %s: %w", name, err)
+}

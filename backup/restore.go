@@ -1,0 +1,431 @@
+package backup
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/sagestore/sagestore/internal/home"
+	"github.com/sagestore/sagestore/tiers"
+)
+
+// RestoreOptions say where a backup is restored to: either below To, or in place.
+type RestoreOptions struct {
+	// To is a directory that is empty or not there. Parts go below it, by the paths
+	// that the manifest names.
+	To string
+
+	// Dir is the data directory of a store that is to be replaced, where the marker
+	// file is, and Places are the paths of its parts by name. Every part of the backup
+	// needs a place, unless Parts leaves it out.
+	Dir    string
+	Places map[string]string
+	// Protect are paths that no place may hold, such as the configuration.
+	Protect []string
+
+	Parts []string // only these; nil: all
+	// Store is the id of the store that is replaced. A backup of another one is
+	// refused, unless Adopt is set.
+	Store string
+	Adopt bool
+	// Facts are set in restored databases. The epoch is a new one unless it is here:
+	// a cache that knows the old epoch holds what is newer than the backup.
+	Facts    map[string]string
+	Progress func(Progress)
+}
+
+// Restored says what a restore has done.
+type Restored struct {
+	ID       string
+	Places   map[string]string // of the parts, by name
+	Replaced []string          // where what was there before has gone
+	Report   Report
+}
+
+// Restore restores a backup, which may be [Latest]. It unpacks beside the place and
+// verifies there, decoding every record, so that nothing changes before all of it is
+// known to be sound. What replaces a store is swapped with it at once, even if the
+// machine fails within, see [Resume]; what was there before is kept beside, see
+// [Replaced]. A store that anybody has open is refused with tiers.ErrUnavailable.
+func (r *Repo) Restore(ctx context.Context, id string, o RestoreOptions) (done Restored, err error) {
+	e, err := r.Show(ctx, id)
+	if err != nil {
+		return Restored{}, err
+	}
+	defer func() { err = fail("restore backup", e.ID, err) }()
+	if e.Err != nil {
+		return Restored{}, e.Err
+	}
+	w := &restore{r: r, o: o, m: e.Manifest, token: newToken()}
+	if w.parts, err = chooseParts(&w.m, o.Parts); err != nil {
+		return Restored{}, err
+	}
+	if o.Store != "" && w.m.Store != o.Store && !o.Adopt {
+		return Restored{}, tiers.Hint(fmt.Errorf("%w: it is of store %q, not of %q", tiers.ErrConflict, w.m.Store, o.Store), "adopt it if it is meant")
+	}
+	if err := r.complete(ctx, &w.m); err != nil {
+		return Restored{}, err
+	}
+	w.v = verification{r: r, m: &w.m, ids: r.identities, rehearse: true, report: Report{ID: e.ID, Rehearsed: true, Authentic: e.Authentic}}
+	if o.To != "" {
+		return w.beside(ctx)
+	}
+	return w.inPlace(ctx)
+}
+
+func newToken() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+func chooseParts(m *Manifest, names []string) ([]*PartInfo, error) {
+	var parts []*PartInfo
+	for i := range m.Parts {
+		if len(names) == 0 || slices.Contains(names, m.Parts[i].Name) {
+			parts = append(parts, &m.Parts[i])
+		}
+	}
+	for _, name := range names {
+		if !slices.ContainsFunc(parts, func(p *PartInfo) bool { return p.Name == name }) {
+			return nil, fmt.Errorf("part %.40q: %w", name, tiers.ErrNotFound)
+		}
+	}
+	return parts, nil
+}
+
+// restore is one run.
+type restore struct {
+	r     *Repo
+	o     RestoreOptions
+	m     Manifest
+	parts []*PartInfo
+	token string
+	v     verification
+}
+
+// The endings of what a restore puts beside a place.
+const (
+	stagedEnding   = ".restored-" // and a token
+	replacedEnding = ".replaced-"
+)
+
+// beside restores into a directory that is not in use.
+func (w *restore) beside(ctx context.Context) (done Restored, err error) {
+	to, err := absolute(w.o.To)
+	if err != nil {
+		return Restored{}, err
+	}
+	if err := checkEmpty(to); err != nil {
+		return Restored{}, err
+	}
+	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+		return Restored{}, err
+	}
+	unlock, err := lockRestores(filepath.Dir(to))
+	if err != nil {
+		return Restored{}, err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	if err := sweepStaged(to); err != nil {
+		return Restored{}, err
+	}
+	staged := to + stagedEnding + w.token
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(staged))
+		}
+	}()
+	if err := os.Mkdir(staged, 0o700); err != nil {
+		return Restored{}, err
+	}
+	done = Restored{ID: w.m.ID, Places: map[string]string{}}
+	for _, p := range w.parts {
+		into := filepath.Join(staged, filepath.FromSlash(p.Path))
+		if err := os.MkdirAll(filepath.Dir(into), 0o700); err != nil {
+			return Restored{}, err
+		}
+		if err := w.stage(ctx, p, into); err != nil {
+			return Restored{}, part(p.Name, err)
+		}
+		for dir := filepath.Dir(into); len(dir) >= len(staged); dir = filepath.Dir(dir) {
+			if err := syncDir(dir); err != nil {
+				return Restored{}, err
+			}
+		}
+		done.Places[p.Name] = filepath.Join(to, filepath.FromSlash(p.Path))
+	}
+	if err := w.r.at("swap"); err != nil {
+		return Restored{}, err
+	}
+	if err := os.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return Restored{}, err
+	}
+	if err := os.Rename(staged, to); err != nil {
+		return Restored{}, err
+	}
+	done.Report = w.v.report
+	return done, syncDir(filepath.Dir(to))
+}
+
+// stage unpacks a part, verifies it there and makes a store of it.
+func (w *restore) stage(ctx context.Context, p *PartInfo, to string) error {
+	if err := w.r.at("stage " + p.Name); err != nil {
+		return err
+	}
+	if err := w.r.unpack(ctx, w.m.ID, p, w.r.identities, to, progress(w.o.Progress, "restore", p.Name, p.Plain.Bytes)); err != nil {
+		return err
+	}
+	w.v.report.Parts++
+	w.v.report.Bytes += p.Plain.Bytes
+	if p.Format == tiers.FormatTar {
+		w.v.report.Files += p.Rows["files"]
+		return sameTree(ctx, p, to)
+	}
+	if err := w.v.copy(ctx, p, to); err != nil {
+		return err
+	}
+	copies, err := w.r.copies(p.Format)
+	if err != nil {
+		return err
+	}
+	facts := map[string]string{FactEpoch: newToken()}
+	maps.Copy(facts, w.o.Facts)
+	return copies.Adopt(ctx, to, facts)
+}
+
+// inPlace replaces a store.
+func (w *restore) inPlace(ctx context.Context) (done Restored, err error) {
+	dir, places, err := w.places()
+	if err != nil {
+		return Restored{}, err
+	}
+	for _, d := range append([]string{dir}, parentsOf(places)...) {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			return Restored{}, err
+		}
+	}
+	unlock, err := lockRestores(dir)
+	if err != nil {
+		return Restored{}, err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	if err := resume(ctx, dir, w.r.o.Copies, w.r.at); err != nil {
+		return Restored{}, fmt.Errorf("finish an earlier restore: %w", err)
+	}
+	release, err := w.seize(ctx, places)
+	defer func() { err = errors.Join(err, release()) }()
+	if err != nil {
+		return Restored{}, err
+	}
+	for _, place := range places {
+		if err := sweepStaged(place); err != nil {
+			return Restored{}, err
+		}
+	}
+	m := marker{Format: formatNow, ID: w.m.ID, Token: w.token, At: tiers.Micro(w.r.o.Clock.Now())}
+	decided := false
+	defer func() {
+		for _, t := range m.Targets {
+			if err != nil && !decided {
+				err = errors.Join(err, os.RemoveAll(filepath.Join(t.Parent, t.Staged)))
+			}
+		}
+	}()
+	for _, p := range w.parts {
+		t, err := w.target(p, places[p.Name])
+		if err != nil {
+			return Restored{}, part(p.Name, err)
+		}
+		m.Targets = append(m.Targets, t)
+		staged := filepath.Join(t.Parent, t.Staged)
+		if err := w.stage(ctx, p, staged); err != nil {
+			return Restored{}, part(p.Name, err)
+		}
+		if err := syncDir(t.Parent); err != nil {
+			return Restored{}, err
+		}
+	}
+	if err := w.r.at("marker"); err != nil {
+		return Restored{}, err
+	}
+	decided, err = m.write(ctx, dir)
+	if err != nil {
+		return Restored{}, err
+	}
+	// From here on the restore happens, whatever becomes of this process.
+	done = Restored{ID: w.m.ID, Places: places, Replaced: m.replaced(), Report: w.v.report}
+	if err := m.roll(dir, w.r.at); err != nil {
+		return done, tiers.Hint(fmt.Errorf("the restore is decided and not finished: %w", err), "mend the cause and open the store, which finishes it")
+	}
+	return done, nil
+}
+
+// places answers where the parts go, all of it absolute, after a look at whether they
+// may go there.
+func (w *restore) places() (dir string, places map[string]string, err error) {
+	if w.o.Dir == "" {
+		return "", nil, errors.New("neither a directory to restore to nor the data directory of a store is named")
+	}
+	if dir, err = absolute(w.o.Dir); err != nil {
+		return "", nil, err
+	}
+	protect := []string{dir}
+	for _, p := range w.o.Protect {
+		if p, err = absolute(p); err != nil {
+			return "", nil, err
+		}
+		protect = append(protect, p)
+	}
+	if b, ok := w.r.bucket.(*dirBucket); ok {
+		p, err := absolute(b.path)
+		if err != nil {
+			return "", nil, err
+		}
+		protect = append(protect, p)
+	}
+	places = map[string]string{}
+	for _, p := range w.parts {
+		place := w.o.Places[p.Name]
+		if place == "" {
+			return "", nil, part(p.Name, errors.New("there is no place for it: name one, or leave the part out"))
+		}
+		if place, err = absolute(place); err != nil {
+			return "", nil, err
+		}
+		for _, other := range protect {
+			if within(other, place) {
+				return "", nil, part(p.Name, fmt.Errorf("%w: restoring to %s would move %s", tiers.ErrUnsupported, place, other))
+			}
+		}
+		for name, other := range places {
+			if within(place, other) || within(other, place) {
+				return "", nil, part(p.Name, fmt.Errorf("%w: %s and part %s are in each other's place", tiers.ErrUnsupported, place, name))
+			}
+		}
+		places[p.Name] = place
+	}
+	return dir, places, nil
+}
+
+// seize keeps everybody from opening the stores that are replaced.
+func (w *restore) seize(ctx context.Context, places map[string]string) (release func() error, err error) {
+	var held []func() error
+	release = func() (err error) {
+		for _, free := range slices.Backward(held) {
+			err = errors.Join(err, free())
+		}
+		return err
+	}
+	for _, p := range w.parts {
+		if p.Format == tiers.FormatTar {
+			continue
+		}
+		copies, err := w.r.copies(p.Format)
+		if err != nil {
+			return release, part(p.Name, err)
+		}
+		free, err := copies.Seize(ctx, places[p.Name])
+		if err != nil {
+			return release, part(p.Name, err)
+		}
+		held = append(held, free)
+	}
+	return release, nil
+}
+
+// target lists what is renamed for a part.
+func (w *restore) target(p *PartInfo, place string) (target, error) {
+	t := target{Part: p.Name, Format: p.Format, Parent: filepath.Dir(place), Name: filepath.Base(place)}
+	t.Staged = t.Name + stagedEnding + w.token
+	endings := []string{""}
+	if p.Format != tiers.FormatTar {
+		copies, err := w.r.copies(p.Format)
+		if err != nil {
+			return t, err
+		}
+		// First what is beside the store: a log must never meet another database.
+		endings = append(copies.Beside(), "")
+	}
+	for _, ending := range endings {
+		_, err := os.Lstat(place + ending)
+		switch {
+		case err == nil:
+			t.Replaced = append(t.Replaced, rename{From: t.Name + ending, To: t.Name + replacedEnding + w.token + ending})
+		case !errors.Is(err, fs.ErrNotExist):
+			return t, err
+		}
+	}
+	return t, nil
+}
+
+func absolute(path string) (string, error) {
+	path, err := home.Expand(path)
+	if err != nil {
+		return "", err
+	}
+	if strings.ContainsRune(path, 0) {
+		return "", fmt.Errorf("the path %q holds a NUL byte", path)
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return "", err
+	}
+	// A link on the way would make one place look like two.
+	dir, base := filepath.Split(path)
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		path = filepath.Join(real, base)
+	}
+	return path, nil
+}
+
+// within tells whether a path is dir or below it.
+func within(path, dir string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
+}
+
+func parentsOf(places map[string]string) (dirs []string) {
+	for _, name := range slices.Sorted(maps.Keys(places)) {
+		dirs = append(dirs, filepath.Dir(places[name]))
+	}
+	return dirs
+}
+
+func checkEmpty(dir string) error {
+	names, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil && len(names) > 0 {
+		err = tiers.Hint(fmt.Errorf("%s: %w", dir, tiers.ErrExists), "restore into a directory that is empty or not there")
+	}
+	return err
+}
+
+// sweepStaged removes what restores that were killed have left beside a place. The
+// lock is held, so none of them is under way.
+func sweepStaged(place string) error {
+	left := regexp.MustCompile(`^` + regexp.QuoteMeta(filepath.Base(place)+stagedEnding) + `[0-9a-f]{16}(-wal|-shm|-journal)?$`)
+	dir := filepath.Dir(place)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if left.MatchString(e.Name()) {
+			if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

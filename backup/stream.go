@@ -1,0 +1,207 @@
+package backup
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+
+	"filippo.io/age"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/sagestore/sagestore/tiers"
+)
+
+// Encodings of a part, in the order in which they are applied.
+const (
+	encodingZstd = "zstd"
+	encodingAge  = "age"
+)
+
+// window is how far back the packed stream refers: what unpacking it needs.
+const window = 8 << 20
+
+// Bounds of how much larger than its object a part may claim to be: of what is made
+// of nearly nothing there is no more than that.
+const (
+	maxRatio = 1000
+	ratioAt  = 1 << 30
+)
+
+// meter hashes and counts what goes through it.
+type meter struct {
+	h     hash.Hash
+	n     int64
+	moved func(n int64) // may be nil
+}
+
+func newMeter(moved func(int64)) *meter { return &meter{h: sha256.New(), moved: moved} }
+
+// Write never fails.
+func (m *meter) Write(p []byte) (int, error) {
+	m.n += int64(len(p))
+	if m.moved != nil {
+		m.moved(m.n)
+	}
+	return m.h.Write(p)
+}
+
+func (m *meter) digest() Digest { return Digest{Bytes: m.n, SHA256: hex.EncodeToString(m.h.Sum(nil))} }
+
+// encode writes what fill writes to w, packed and encrypted to the recipients, if
+// there are any.
+func encode(w io.Writer, to []age.Recipient, moved func(int64), fill func(w io.Writer) error) (plain, stored Digest, err error) {
+	out := newMeter(nil)
+	w = io.MultiWriter(w, out)
+	var sealed io.WriteCloser
+	if len(to) > 0 {
+		if sealed, err = age.Encrypt(w, to...); err != nil {
+			return plain, stored, err
+		}
+		w = sealed
+	}
+	packed, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(2), zstd.WithWindowSize(window/2))
+	if err != nil {
+		return plain, stored, err
+	}
+	in := newMeter(moved)
+	err = fill(io.MultiWriter(in, packed))
+	err = errors.Join(err, packed.Close())
+	if err == nil && sealed != nil {
+		err = sealed.Close()
+	}
+	return in.digest(), out.digest(), err
+}
+
+// opened is a part that is being read. Whoever reads it to its end calls finish,
+// before which nothing that was read may be believed.
+type opened struct {
+	p      *PartInfo
+	object io.ReadCloser
+	source *source
+	raw    io.Reader // what is left of the object, hashed
+	stored *meter
+	sealed io.Reader // what is left of the packed stream
+	packed *zstd.Decoder
+	plain  *meter
+	left   int64
+	err    error
+}
+
+// openPart opens a part for reading what it was made of.
+func openPart(ctx context.Context, b Bucket, id string, p *PartInfo, ids []age.Identity, moved func(int64)) (_ *opened, err error) {
+	if p.Plain.Bytes > ratioAt+maxRatio*p.Stored.Bytes {
+		return nil, fmt.Errorf("%w: %d bytes claim to be %d", tiers.ErrCorrupt, p.Stored.Bytes, p.Plain.Bytes)
+	}
+	o := &opened{p: p, stored: newMeter(nil), plain: newMeter(moved), left: p.Plain.Bytes}
+	if o.object, err = b.Get(ctx, id+"/"+p.Object); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, o.object.Close())
+		}
+	}()
+	// One byte more than there should be, so that a longer object is noticed.
+	o.source = &source{r: &ending{ctx: ctx, r: o.object}}
+	o.raw = io.TeeReader(io.LimitReader(o.source, p.Stored.Bytes+1), o.stored)
+	o.sealed = o.raw
+	if len(p.Encoding) > 1 {
+		if len(ids) == 0 {
+			return nil, tiers.Hint(fmt.Errorf("%w: it is encrypted, and there is no identity", ErrKey), "give the identity of one of its recipients")
+		}
+		o.sealed, err = age.Decrypt(o.raw, ids...)
+		if _, ok := errors.AsType[*age.NoIdentityMatchError](err); ok {
+			return nil, tiers.Hint(fmt.Errorf("%w: none of the identities opens it", ErrKey), "give the identity of one of its recipients")
+		}
+		if err != nil {
+			return nil, o.damaged(ctx, err)
+		}
+	}
+	o.packed, err = zstd.NewReader(o.sealed, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(window))
+	if err != nil {
+		return nil, o.damaged(ctx, err)
+	}
+	return o, nil
+}
+
+// Read never answers more than the manifest says.
+func (o *opened) Read(b []byte) (int, error) {
+	if o.err != nil {
+		return 0, o.err
+	}
+	if int64(len(b)) > o.left+1 {
+		b = b[:o.left+1]
+	}
+	n, err := o.packed.Read(b)
+	if int64(n) > o.left {
+		n, err = int(o.left), fmt.Errorf("%w: it unpacks to more than %d bytes", tiers.ErrCorrupt, o.p.Plain.Bytes)
+	}
+	o.left -= int64(n)
+	_, _ = o.plain.Write(b[:n]) // never fails
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = fmt.Errorf("%w: %w", tiers.ErrCorrupt, err)
+	}
+	o.err = err
+	return n, err
+}
+
+// finish reads what is left and tells whether all of it was as the manifest says. It
+// closes the part. cause is what went wrong before, or nil.
+func (o *opened) finish(ctx context.Context, cause error) error {
+	if cause == nil {
+		_, cause = io.Copy(io.Discard, o)
+	}
+	if cause == nil {
+		var n int64
+		if n, cause = io.CopyN(io.Discard, o.sealed, 1); n > 0 {
+			cause = fmt.Errorf("%w: something follows its end", tiers.ErrCorrupt)
+		} else if errors.Is(cause, io.EOF) {
+			cause = nil
+		}
+	}
+	if cause == nil {
+		_, cause = io.Copy(io.Discard, o.raw)
+	}
+	o.packed.Close()
+	err := errors.Join(cause, o.object.Close())
+	if err == nil && (o.stored.digest() != o.p.Stored || o.plain.digest() != o.p.Plain) {
+		err = fmt.Errorf("%w: its bytes are not those that were written", tiers.ErrCorrupt)
+	}
+	return o.damaged(ctx, err)
+}
+
+// damaged marks what decoders say about damage; the end of the context is none.
+func (o *opened) damaged(ctx context.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case o.source.err != nil:
+		return fmt.Errorf("%w: %w", tiers.ErrUnavailable, o.source.err)
+	case errors.Is(err, tiers.ErrCorrupt), errors.Is(err, ErrKey), errors.Is(err, errHere):
+		return err
+	}
+	return fmt.Errorf("%w: %w", tiers.ErrCorrupt, err)
+}
+
+// source remembers errors of the bucket, which are no damage.
+type source struct {
+	r   io.Reader
+	err error
+}
+
+func (s *source) Read(p []byte) (int, error) {
+	n, err := s.r.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.err = err
+	}
+	return n, err
+}
+
+// errHere marks errors of the place that is restored to: the backup is not to blame.
+var errHere = errors.New("it can't be unpacked here")

@@ -1,0 +1,384 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"filippo.io/age"
+
+	"github.com/sagestore/sagestore/internal/archive"
+	"github.com/sagestore/sagestore/tiers"
+)
+
+// Report says what a verification has looked at.
+type Report struct {
+	ID        string
+	Parts     int
+	Bytes     int64 // that were unpacked
+	Records   int64 // that were counted
+	Decoded   int64 // that were decoded; of each category one at least
+	Files     int64
+	Rehearsed bool
+	Authentic bool // the signature was checked
+	Took      time.Duration
+	Warnings  []string
+}
+
+// Verify looks at all of a backup: that nothing is missing and nothing is there that
+// should not be, every hash, that it can be decrypted and unpacked within limits, the
+// integrity of databases, their references and counts, and that some record of each
+// category can be decoded. With rehearse it restores to a temporary place, compares
+// that with the backup, and decodes every record.
+//
+// A backup that is sound is marked as verified; the mark is taken from one that is
+// damaged, which is tiers.ErrCorrupt and names the part. id may be [Latest].
+func (r *Repo) Verify(ctx context.Context, id string, rehearse bool) (Report, error) {
+	e, err := r.Show(ctx, id)
+	if err != nil {
+		return Report{}, err
+	}
+	report, err := r.verify(ctx, e, rehearse)
+	if err != nil && errors.Is(err, tiers.ErrCorrupt) {
+		// Without its mark the backup does not count any more.
+		if also := r.bucket.Delete(ctx, e.ID+"/"+verifiedObject); also != nil {
+			err = errors.Join(err, also)
+		}
+	}
+	return report, fail("verify backup", e.ID, err)
+}
+
+func (r *Repo) verify(ctx context.Context, e Entry, rehearse bool) (Report, error) {
+	if e.Err != nil {
+		return Report{ID: e.ID}, e.Err
+	}
+	if err := r.complete(ctx, &e.Manifest); err != nil {
+		return Report{ID: e.ID}, err
+	}
+	v := verification{r: r, m: &e.Manifest, ids: r.identities, rehearse: rehearse}
+	report, err := v.run(ctx)
+	report.Authentic = e.Authentic
+	if err != nil {
+		return report, err
+	}
+	return report, r.mark(ctx, &e.Manifest, report)
+}
+
+// complete compares the objects of a backup with its manifest.
+func (r *Repo) complete(ctx context.Context, m *Manifest) error {
+	objects, err := r.objects(ctx, m.ID+"/")
+	if err != nil {
+		return err
+	}
+	missing := map[string]string{}
+	for _, p := range m.Parts {
+		missing[p.Object] = p.Name
+	}
+	for _, object := range objects[m.ID] {
+		if _, ok := missing[object]; !ok && object != manifestObject && object != verifiedObject {
+			return fmt.Errorf("%w: object %.80q is no part of it", tiers.ErrCorrupt, object)
+		}
+		delete(missing, object)
+	}
+	for object, name := range missing {
+		return part(name, fmt.Errorf("%w: object %.80q is missing", tiers.ErrCorrupt, object))
+	}
+	return nil
+}
+
+// verification is one run over the parts of a manifest.
+type verification struct {
+	r        *Repo
+	m        *Manifest
+	ids      []age.Identity
+	rehearse bool
+	tell     func(Progress)
+	report   Report
+}
+
+func (v *verification) run(ctx context.Context) (_ Report, err error) {
+	begun := v.r.o.Clock.Now()
+	v.report = Report{ID: v.m.ID, Rehearsed: v.rehearse}
+	if ahead := v.m.Created.Sub(begun); ahead > DefaultTolerance {
+		v.report.Warnings = append(v.report.Warnings, fmt.Sprintf("it was made %v in the future: the clock was wrong then, or is now", ahead.Round(time.Minute)))
+	}
+	dir, remove, err := v.r.temp()
+	if err != nil {
+		return v.report, err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	for i := range v.m.Parts {
+		p := &v.m.Parts[i]
+		if err := part(p.Name, v.part(ctx, p, filepath.Join(dir, p.Name))); err != nil {
+			return v.report, err
+		}
+		v.report.Parts++
+		v.report.Bytes += p.Plain.Bytes
+	}
+	v.report.Took = v.r.o.Clock.Now().Sub(begun)
+	return v.report, nil
+}
+
+func (v *verification) part(ctx context.Context, p *PartInfo, to string) (err error) {
+	moved := progress(v.tell, "verify", p.Name, p.Plain.Bytes)
+	if p.Format != tiers.FormatTar {
+		if _, err := v.r.copies(p.Format); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, removeIfThere(to)) }() // one at a time
+		if err := v.r.unpack(ctx, v.m.ID, p, v.ids, to, moved); err != nil {
+			return err
+		}
+		return v.copy(ctx, p, to)
+	}
+	o, err := openPart(ctx, v.r.bucket, v.m.ID, p, v.ids, moved)
+	if err != nil {
+		return missing(err)
+	}
+	sums, err := archive.Scan(ctx, o, limitsOf(p), func(f archive.File, body io.Reader) error {
+		if v.r.o.DecodeFile == nil {
+			return nil
+		}
+		if err := v.r.o.DecodeFile(ctx, f.Name, body); err != nil {
+			return fmt.Errorf("%w: %s can't be decoded: %w", tiers.ErrCorrupt, f.Name, err)
+		}
+		return nil
+	})
+	if err := o.finish(ctx, err); err != nil {
+		return err
+	}
+	v.report.Files += sums.Files
+	if err := sameRows(p.Rows, treeRows(sums)); err != nil {
+		return err
+	}
+	if !v.rehearse {
+		return nil
+	}
+	if err := v.r.unpack(ctx, v.m.ID, p, v.ids, to, nil); err != nil {
+		return err
+	}
+	return sameTree(ctx, p, to)
+}
+
+// missing makes damage of a part that is not there.
+func missing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) && !errors.Is(err, tiers.ErrCorrupt) {
+		return fmt.Errorf("%w: %s", tiers.ErrCorrupt, err.Error())
+	}
+	return err
+}
+
+func removeIfThere(path string) error { return os.RemoveAll(path) }
+
+// limitsOf bound an archive by what the manifest says of it.
+func limitsOf(p *PartInfo) archive.Limits {
+	return archive.Limits{Files: max(p.Rows["files"], 0), Bytes: max(p.Rows["bytes"], 0)}
+}
+
+// copy checks the copy of a store, and that it holds what the manifest says.
+func (v *verification) copy(ctx context.Context, p *PartInfo, path string) (err error) {
+	copies, err := v.r.copies(p.Format)
+	if err != nil {
+		return err
+	}
+	c, err := copies.OpenCopy(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	if err := c.Check(ctx); err != nil {
+		return err
+	}
+	got, err := c.Content(ctx)
+	if err != nil {
+		return err
+	}
+	if err := sameContent(p, got); err != nil {
+		return err
+	}
+	for _, n := range got.Records {
+		v.report.Records += n.Records
+		if err := v.decode(ctx, c, n.Space); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sameContent compares what is in a copy with what the frozen store said.
+func sameContent(p *PartInfo, got tiers.Content) error {
+	if counts := recordCounts(got.Records); !slices.Equal(counts, p.Records) {
+		return fmt.Errorf("%w: it holds records %v, not %v", tiers.ErrCorrupt, counts, p.Records)
+	}
+	if got.Schema != p.Schema || got.Sequence != p.Sequence || got.Version != p.Version {
+		return fmt.Errorf("%w: it is at schema %d, sequence %d, version %d; not at %d, %d, %d", tiers.ErrCorrupt,
+			got.Schema, got.Sequence, got.Version, p.Schema, p.Sequence, p.Version)
+	}
+	return sameRows(p.Rows, got.Rows)
+}
+
+func sameRows(want, got map[string]int64) error {
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		if want[name] != got[name] {
+			return fmt.Errorf("%w: it has %d %s, not %d", tiers.ErrCorrupt, got[name], name, want[name])
+		}
+	}
+	if len(want) != len(got) {
+		return fmt.Errorf("%w: it counts %v, not %v", tiers.ErrCorrupt, got, want)
+	}
+	return nil
+}
+
+// decode decodes a record of the space, or all of them in a rehearsal.
+func (v *verification) decode(ctx context.Context, c tiers.Copy, s tiers.Space) error {
+	if v.r.o.Decode == nil {
+		return tiers.Hint(fmt.Errorf("%w: nothing here decodes the records of %s", tiers.ErrUnsupported, s.Category),
+			"open the repository with the codecs and keys of the store")
+	}
+	for rec, err := range c.Records(ctx, s) {
+		if err != nil {
+			return err
+		}
+		if err := v.r.o.Decode(ctx, rec); err != nil {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			return tiers.Fail("decode", "", rec.Key, err)
+		}
+		v.report.Decoded++
+		if !v.rehearse {
+			break
+		}
+	}
+	return nil
+}
+
+// sameTree makes the archive of a tree again: it has to be the same bytes.
+func sameTree(ctx context.Context, p *PartInfo, dir string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	m := newMeter(nil)
+	_, err = archive.Write(ctx, m, archive.Files(root, nil))
+	if err := errors.Join(err, root.Close()); err != nil {
+		return err
+	}
+	if m.digest() != p.Plain {
+		return fmt.Errorf("%w: what was restored is not what was backed up", tiers.ErrCorrupt)
+	}
+	return nil
+}
+
+// unpack writes what a part was made of to a path where nothing is, durably. What it
+// has written stays when it fails.
+func (r *Repo) unpack(ctx context.Context, id string, p *PartInfo, ids []age.Identity, to string, moved func(int64)) (err error) {
+	o, err := openPart(ctx, r.bucket, id, p, ids, moved)
+	if err != nil {
+		return missing(err)
+	}
+	if p.Format == tiers.FormatTar {
+		return o.finish(ctx, unpackTree(ctx, o, to, limitsOf(p)))
+	}
+	return o.finish(ctx, unpackFile(o, to))
+}
+
+func unpackTree(ctx context.Context, o *opened, to string, limits archive.Limits) error {
+	if err := os.Mkdir(to, 0o700); err != nil {
+		return here(err)
+	}
+	root, err := os.OpenRoot(to)
+	if err != nil {
+		return here(err)
+	}
+	_, err = archive.Extract(ctx, o, root, limits)
+	return errors.Join(here(err), root.Close())
+}
+
+func unpackFile(o *opened, to string) error {
+	f, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) //nolint:gosec // in a place that was made for it
+	if err != nil {
+		return here(err)
+	}
+	_, err = io.Copy(f, o)
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(here(err), f.Close())
+}
+
+// here tells errors of the place that is written to from damage of the backup.
+func here(err error) error {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok && !errors.Is(err, tiers.ErrCorrupt) {
+		return fmt.Errorf("%w: %w", errHere, pe)
+	}
+	return err
+}
+
+// OpenCopy unpacks the copy of a store into a temporary place and opens it, such as to
+// read records out of it. Closing it removes it. id may be [Latest]. It is checked as
+// [Repo.Verify] would, but for decoding.
+func (r *Repo) OpenCopy(ctx context.Context, id, name string) (_ tiers.Copy, err error) {
+	e, err := r.Show(ctx, id)
+	if err == nil {
+		err = e.Err
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = fail("open backup", e.ID, err) }()
+	i := slices.IndexFunc(e.Manifest.Parts, func(p PartInfo) bool { return p.Name == name })
+	if i < 0 || e.Manifest.Parts[i].Format == tiers.FormatTar {
+		var names []string
+		for _, p := range e.Manifest.Parts {
+			names = append(names, p.Name)
+		}
+		return nil, fmt.Errorf("store %.40q in parts %s: %w", name, strings.Join(names, ", "), tiers.ErrNotFound)
+	}
+	p := &e.Manifest.Parts[i]
+	copies, err := r.copies(p.Format)
+	if err != nil {
+		return nil, err
+	}
+	dir, remove, err := r.temp()
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(dir, "copy")
+	var c tiers.Copy
+	if err = r.unpack(ctx, e.ID, p, r.identities, path, nil); err == nil {
+		c, err = copies.OpenCopy(ctx, path)
+	}
+	if err != nil {
+		return nil, part(name, errors.Join(err, remove()))
+	}
+	err = c.Check(ctx)
+	var got tiers.Content
+	if err == nil {
+		got, err = c.Content(ctx)
+	}
+	if err == nil {
+		err = sameContent(p, got)
+	}
+	if err != nil {
+		return nil, part(name, errors.Join(err, c.Close(), remove()))
+	}
+	return &lentCopy{Copy: c, remove: remove}, nil
+}
+
+// lentCopy removes its file when it is closed.
+type lentCopy struct {
+	tiers.Copy
+	remove func() error
+}
+
+// Close implements tiers.Copy.
+func (l *lentCopy) Close() error { return errors.Join(l.Copy.Close(), l.remove()) }
