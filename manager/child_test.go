@@ -22,6 +22,8 @@ func child(run string) int {
 	m, err := manager.OpenDir(ctx, os.Getenv("SAGESTORE_TEST_DIR"), all())
 	if err == nil {
 		switch run {
+		case "play":
+			err = play(ctx, m)
 		case "count":
 			err = count(ctx, m)
 		default:
