@@ -71,9 +71,9 @@ func play(ctx context.Context, m *manager.Manager) error {
 					Op: []string{"get", "save", "delete", "if", "swap", "swap"}[rand.IntN(6)],
 				}
 				s.If = seen[s.Key]
-				s.Begin = time.Now().UnixNano()
+				s.Begin = tiers.SystemClock().Now().UnixNano()
 				err := s.do(ctx, m, c, onlyTx)
-				s.End = time.Now().UnixNano()
+				s.End = tiers.SystemClock().Now().UnixNano()
 				seen[s.Key] = max(s.Found.Version, s.Version)
 				mu.Lock()
 				errs = append(errs, err, out.Encode(s))
@@ -178,7 +178,7 @@ func (k *keys) set(i, value int, v tiers.Version) {
 var historyModel = porcupine.Model{
 	Init: func() any { return keys{} },
 	Step: func(state, input, _ any) (bool, any) {
-		k, s := state.(keys), input.(step) //nolint:forcetypeassert // made below
+		k, s := state.(keys), input.(step)
 		here := &k[s.Key]
 		absent := here.Version == 0 && !here.unknown
 		switch s.Op {

@@ -168,9 +168,12 @@ func adviseTx(op string, err error) error {
 	err = tiers.Fail(op, "", tiers.Key{}, err)
 	switch {
 	case errors.Is(err, tiers.ErrCommitUnknown):
-		err = tiers.Hint(err, "ask Manager.Outcome with the Tx of this error")
+		if e, ok := errors.AsType[*tiers.Error](err); ok { // it says more than the tier's own hint
+			told := *e
+			told.Hint, err = "ask Manager.Outcome with the Tx of this error", &told
+		}
 	case errors.Is(err, tiers.ErrConflict):
-		err = tiers.Hint(err, "run the transaction again, or let WithRetry do it")
+		err = tiers.Hint(err, "run the transaction again, or let WithRetry do it, with more tries where many write the same")
 	}
 	return advise(err)
 }

@@ -99,9 +99,13 @@ func TestOutcomeTellsWhatBecameOfATransaction(t *testing.T) {
 	wantError(t, err, tiers.ErrClosed, "after Close")
 
 	m = sagetest.OpenWith(t, fourHomes(dir), all())
-	for id, want := range map[string]manager.Outcome{committed: manager.Committed, refused: manager.RolledBack, "never": manager.RolledBack} {
+	for id, want := range map[string]manager.Outcome{committed: manager.Committed, refused: manager.RolledBack} {
 		if got := value[manager.Outcome](t)(m.Outcome(ctx, id)); got != want {
 			t.Errorf("%q: %q, want %q", id, got, want)
 		}
 	}
+	_, err = m.Outcome(ctx, "never")
+	wantError(t, err, tiers.ErrKey, "what is no id of a transaction")
+	_, err = m.Outcome(ctx, "0190163d-8694-739b-aea5-966c26f8ad91")
+	wantError(t, err, tiers.ErrNotFound, "a transaction of long ago")
 }

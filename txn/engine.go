@@ -145,7 +145,7 @@ func (e *Engine) Update(ctx context.Context, fn func(*Tx) error, o Options) erro
 
 // The pause after a conflict is doubled from the first up to the longest.
 const (
-	firstPause   = 100 * time.Microsecond
+	firstPause   = 500 * time.Microsecond
 	longestPause = 50 * time.Millisecond
 )
 
@@ -201,9 +201,18 @@ func (e *Engine) begin(ctx context.Context, o Options, readOnly bool) (*Tx, erro
 	return &Tx{work: &work{e: e, id: id.String(), once: o.Once, readOnly: readOnly, ctx: ctx}}, nil
 }
 
+// remembered is how long the outcome of a transaction is known at least.
+const remembered = 24 * time.Hour
+
 // Outcome tells what became of a transaction, for a day at least. One that is on
-// its way in another process counts as rolled back until it is committed.
+// its way in another process counts as rolled back until it is committed, and so
+// does one that changed nothing. ErrKey: that is no id of a transaction.
+// ErrNotFound: it is too long ago to tell.
 func (e *Engine) Outcome(ctx context.Context, id string) (Outcome, error) {
+	made, err := uuid.Parse(id)
+	if err != nil || made.Version() != 7 {
+		return "", &tiers.Error{Op: "outcome", Err: fmt.Errorf("%w: %.64q names no transaction", tiers.ErrKey, id), Hint: "take the Tx of the error, or the ID of the transaction"}
+	}
 	if e.committer == nil {
 		return "", &tiers.Error{Op: "outcome", Tx: id, Err: tiers.ErrUnsupported, Hint: "without a database nothing is remembered of transactions"}
 	}
@@ -213,6 +222,9 @@ func (e *Engine) Outcome(ctx context.Context, id string) (Outcome, error) {
 		return "", inTx("outcome", id, err)
 	case committed:
 		return Committed, nil
+	}
+	if begun := time.Unix(made.Time().UnixTime()); e.clock.Now().Sub(begun) > remembered && tiers.SystemClock().Now().Sub(begun) > remembered {
+		return "", &tiers.Error{Op: "outcome", Tx: id, Err: tiers.ErrNotFound, Hint: "what was committed is remembered for a day; look at what it would have saved"}
 	}
 	return RolledBack, nil
 }

@@ -191,7 +191,7 @@ func (s *seen) buffer(p *part, w *write) error {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
 	if tx.over {
-		return tiers.ErrTxDone
+		return tooLate()
 	}
 	tx.saves++
 	w.record.Version = provisional + tiers.Version(tx.saves)

@@ -166,13 +166,13 @@ func (m *overlay) pull() (tiers.Record, error) {
 		m.digest.Add(r.Name, r.Version)
 		m.pulled++
 		m.last, m.held = r.Name, &r
-	case r.Name != "":
+	case r.Name == "":
+		m.ended = err
+	default:
 		m.last = r.Name
 		return r, m.s.tx.Fail(err)
-	default:
-		m.ended = err
 	}
-	return tiers.Record{}, nil
+	return tiers.Record{}, nil //nolint:nilerr // what ended the listing is kept
 }
 
 // noteRange keeps what the tier has listed, for the commit.
@@ -187,7 +187,9 @@ func (s *seen) noteRange(p *part, q tiers.Query, m *overlay) {
 	r.Query.Limit, r.Query.KeysOnly = 0, true
 	s.tx.mu.Lock()
 	defer s.tx.mu.Unlock()
-	p.ranges = append(p.ranges, r)
+	if !s.tx.over {
+		p.ranges = append(p.ranges, r)
+	}
 }
 
 func spacesOf(ctx context.Context, t tiers.Tier) (all []tiers.Space, err error) {

@@ -74,7 +74,9 @@ const provisional tiers.Version = 1 << 62
 func (tx *Tx) ID() string { return tx.id }
 
 // OnCommit has fn called once the transaction is known to be committed, before
-// Update returns. What a savepoint asked for is forgotten when it is rolled back.
+// Update returns, in the order in which they were given. A panic in it goes on to
+// Update's caller, though the transaction stands; later ones are not called then.
+// What a savepoint asked for is forgotten when it is rolled back.
 func (tx *Tx) OnCommit(fn func(context.Context)) {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
@@ -134,6 +136,9 @@ func (tx *Tx) Update(ctx context.Context, fn func(*Tx) error) error {
 		}
 		tx.mu.Lock()
 		defer tx.mu.Unlock()
+		if tx.over {
+			return // it is being committed, without what comes too late
+		}
 		tx.rollback(mark)
 		tx.poison, tx.onCommit = poison, tx.onCommit[:hooks]
 	}()
@@ -153,9 +158,13 @@ func (w *work) rollback(mark int) {
 
 // takeBack takes back the changes of some keys behind a mark; what others did
 // meanwhile stays.
-func (w *work) takeBack(mark int, tier string, ks []tiers.Key) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+func (tx *Tx) takeBack(mark int, tier string, ks []tiers.Key) {
+	tx.mu.Lock()
+	defer tx.mu.Unlock()
+	if tx.over {
+		return
+	}
+	w := tx.work
 	mine := map[tiers.Key]bool{}
 	for _, k := range ks {
 		mine[k] = true
@@ -194,11 +203,15 @@ func (tx *Tx) alive(ctx context.Context) error {
 	defer tx.mu.Unlock()
 	switch {
 	case tx.over:
-		return tiers.Hint(tiers.ErrTxDone, "a transaction ends with its function; begin another one")
+		return tooLate()
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
 	return nil
+}
+
+func tooLate() error {
+	return tiers.Hint(tiers.ErrTxDone, "a transaction ends with its function; begin another one")
 }
 
 func (tx *Tx) end() {
@@ -229,6 +242,9 @@ func (tx *Tx) part(ctx context.Context, name string) (*part, error) {
 	}
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
+	if tx.over {
+		return nil, tooLate()
+	}
 	for _, p := range tx.parts {
 		if p.name == name {
 			return p, nil
@@ -288,6 +304,9 @@ func (tx *Tx) note(p *part, k tiers.Key, v tiers.Version) error {
 	}
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
+	if tx.over {
+		return tooLate()
+	}
 	if was, again := p.reads[k]; again && was != v {
 		err := tiers.Fail("load", p.name, k, fmt.Errorf("%w: it was changed during the transaction", tiers.ErrConflict))
 		if tx.conflict == nil {

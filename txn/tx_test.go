@@ -399,6 +399,15 @@ func TestWrapGivesOneStoreTransactions(t *testing.T) {
 		if a, b := loaded(t, s.Tier(), "a"), loaded(t, s.Tier(), "b"); a != "1" || b != "1" {
 			t.Errorf("%s has %q and %q", name, a, b)
 		}
+		seen := ""
+		err = s.View(ctx, func(tier tiers.Tier) error {
+			seen = loaded(t, tier, "a")
+			_, err := tier.Save(ctx, record("a", "5"), tiers.Cond{})
+			return err
+		})
+		if seen != "1" || !errors.Is(err, tiers.ErrReadOnly) {
+			t.Errorf("%s: a view sees %q and answers %v to a save", name, seen, err)
+		}
 		if err := s.Close(ctx); err != nil {
 			t.Error(name, err)
 		}

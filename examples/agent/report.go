@@ -62,8 +62,8 @@ func secondRun(ctx context.Context, cfg *config.Config, drivers tiers.Drivers, h
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	if stats.Pending > 0 {
-		_, _ = fmt.Fprintf(out, "\nThe cache's server does not answer. %s wait in the journal and reach it when it is back.\n", counted(stats.Pending, "write"))
+	if waits := stats.Journal["cache"]; waits.Cause != "" {
+		_, _ = fmt.Fprintf(out, "\nThe cache's server does not answer. %s wait in the journal and reach it when it is back.\n", counted(int(waits.Rows), "write"))
 	}
 	_, _ = fmt.Fprint(out, `
 BEFORE and NOW count entries before closing and after opening again. SAVE and
