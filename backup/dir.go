@@ -73,6 +73,9 @@ func (d *dirBucket) Put(ctx context.Context, name string, r io.Reader) error {
 			if also := root.Remove(temp); also != nil && !errors.Is(also, fs.ErrNotExist) {
 				err = errors.Join(err, also)
 			}
+			if dir != "." {
+				_ = root.Remove(dir) // if it was made for this
+			}
 			return err
 		}
 		if err := syncIn(root, dir); err != nil || dir == "." {

@@ -110,14 +110,13 @@ func openPart(ctx context.Context, b Bucket, id string, p *PartInfo, ids []age.I
 	o.raw = io.TeeReader(io.LimitReader(o.source, p.Stored.Bytes+1), o.stored)
 	o.sealed = o.raw
 	if len(p.Encoding) > 1 {
-		if len(ids) == 0 {
-			return nil, tiers.Hint(fmt.Errorf("%w: it is encrypted, and there is no identity", ErrKey), "give the identity of one of its recipients")
-		}
-		o.sealed, err = age.Decrypt(o.raw, ids...)
-		if _, ok := errors.AsType[*age.NoIdentityMatchError](err); ok {
-			return nil, tiers.Hint(fmt.Errorf("%w: none of the identities opens it", ErrKey), "give the identity of one of its recipients")
-		}
-		if err != nil {
+		if o.sealed, err = unseal(o.raw, ids); err != nil {
+			// A damaged header looks like one for somebody else.
+			if _, also := io.Copy(io.Discard, o.raw); also != nil {
+				err = also
+			} else if o.stored.digest() != p.Stored {
+				err = fmt.Errorf("%w: its bytes are not those that were written", tiers.ErrCorrupt)
+			}
 			return nil, o.damaged(ctx, err)
 		}
 	}
@@ -126,6 +125,19 @@ func openPart(ctx context.Context, b Bucket, id string, p *PartInfo, ids []age.I
 		return nil, o.damaged(ctx, err)
 	}
 	return o, nil
+}
+
+// unseal decrypts what encode has encrypted.
+func unseal(r io.Reader, ids []age.Identity) (io.Reader, error) {
+	const hint = "give the identity of one of its recipients"
+	if len(ids) == 0 {
+		return nil, tiers.Hint(fmt.Errorf("%w: it is encrypted, and there is no identity", ErrKey), hint)
+	}
+	plain, err := age.Decrypt(r, ids...)
+	if _, ok := errors.AsType[*age.NoIdentityMatchError](err); ok {
+		err = tiers.Hint(fmt.Errorf("%w: none of the identities opens it", ErrKey), hint)
+	}
+	return plain, err
 }
 
 // Read never answers more than the manifest says.

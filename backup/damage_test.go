@@ -1,0 +1,309 @@
+package backup
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/sagestore/sagestore/tiers"
+)
+
+// flips is how many bits are flipped, one at a time.
+func flips(t *testing.T) int {
+	t.Helper()
+	if n, err := strconv.Atoi(os.Getenv("SAGESTORE_FLIPS")); err == nil {
+		return n
+	}
+	if os.Getenv("CI") == "true" {
+		return 400
+	}
+	return 100
+}
+
+func TestEveryFlippedBitIsFoundAndNothingOfItIsRestored(t *testing.T) {
+	recipient, identity := newIdentity(t)
+	for _, c := range []struct {
+		why string
+		set func(o *Options)
+	}{
+		{"as it is", func(*Options) {}},
+		{"encrypted and signed", func(o *Options) {
+			o.Recipients, o.Identities, o.Key = []string{recipient}, []string{identity}, []byte("a key of the backups")
+		}},
+	} {
+		t.Run(c.why, func(t *testing.T) {
+			whole := newBucket()
+			o := options(t)
+			c.set(&o)
+			m := mustCreate(t, mustRepo(t, whole, o), newStore(t, t.TempDir()))
+			names := slices.Sorted(maps.Keys(whole.objects))
+			random := rand.New(rand.NewPCG(1, 2))
+			for i := range flips(t) {
+				name := names[i%len(names)]
+				bit := random.IntN(8 * len(whole.objects[name]))
+				harmed := whole.clone()
+				harmed.objects[name] = bytes.Clone(whole.objects[name])
+				harmed.objects[name][bit/8] ^= 1 << (bit % 8)
+				r := mustRepo(t, harmed, o)
+				to := filepath.Join(t.TempDir(), "to")
+				if _, err := r.Restore(t.Context(), m.ID, RestoreOptions{To: to}); err == nil {
+					t.Fatalf("bit %d of %s: it was restored", bit, name)
+				}
+				if _, err := os.Lstat(to); err == nil {
+					t.Fatalf("bit %d of %s: something was restored", bit, name)
+				}
+				_, err := r.Verify(t.Context(), m.ID, false)
+				if !unusable(err) {
+					t.Fatalf("bit %d of %s: %v", bit, name, err)
+				}
+				object := strings.TrimPrefix(name, m.ID+"/")
+				partName, _, _ := strings.Cut(object, ".")
+				if !strings.Contains(err.Error(), object) && !strings.Contains(err.Error(), "part "+partName) {
+					t.Fatalf("bit %d of %s: the error does not name it: %v", bit, name, err)
+				}
+				if e, err := r.Latest(t.Context()); object != verifiedObject && err == nil {
+					t.Fatalf("bit %d of %s: it still counts: %+v", bit, name, e)
+				}
+			}
+			left, err := os.ReadDir(o.Temp)
+			if err != nil || len(left) > 0 {
+				t.Errorf("in the temporary place are %v, %v", left, err)
+			}
+		})
+	}
+}
+
+func TestAMarkThatIsDamagedIsMadeAnew(t *testing.T) {
+	b := newBucket()
+	r := mustRepo(t, b, options(t))
+	m := mustCreate(t, r, newStore(t, t.TempDir()))
+	name := m.ID + "/" + verifiedObject
+	b.objects[name] = append(b.objects[name], ' ')
+	if _, err := r.Verify(t.Context(), m.ID, false); !errors.Is(err, tiers.ErrCorrupt) {
+		t.Fatalf("got %v", err)
+	}
+	if _, err := r.Verify(t.Context(), m.ID, false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Latest(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestABackupThatIsNotAsItWasMadeIsRefused(t *testing.T) {
+	recipient, identity := newIdentity(t)
+	_, stranger := newIdentity(t)
+	key := []byte("a key of the backups")
+	sealed := func(o *Options) {
+		o.Recipients, o.Identities, o.Key = []string{recipient}, []string{identity}, key
+	}
+	for _, c := range []struct {
+		why    string
+		made   func(o *Options)
+		harm   func(t *testing.T, b *bucket, m Manifest)
+		read   func(o *Options)
+		want   error
+		says   string
+		counts bool // it still counts as verified
+	}{
+		{why: "a part is missing", want: tiers.ErrCorrupt, says: "part file", harm: func(_ *testing.T, b *bucket, m Manifest) {
+			delete(b.objects, m.ID+"/file.tar.zst")
+		}},
+		{why: "a part is cut short", want: tiers.ErrCorrupt, says: "part database", harm: func(_ *testing.T, b *bucket, m Manifest) {
+			name := m.ID + "/database.sqlite.zst"
+			b.objects[name] = b.objects[name][:len(b.objects[name])/2]
+		}},
+		{why: "a part is empty", want: tiers.ErrCorrupt, says: "part database", harm: func(_ *testing.T, b *bucket, m Manifest) {
+			b.objects[m.ID+"/database.sqlite.zst"] = nil
+		}},
+		{why: "something follows a part", want: tiers.ErrCorrupt, says: "part database", harm: func(_ *testing.T, b *bucket, m Manifest) {
+			name := m.ID + "/database.sqlite.zst"
+			b.objects[name] = append(bytes.Clone(b.objects[name]), 0)
+		}},
+		{why: "a part is that of another backup", want: tiers.ErrCorrupt, says: "part database", harm: func(t *testing.T, b *bucket, m Manifest) {
+			t.Helper()
+			s := newStore(t, t.TempDir())
+			s.save(t, "agent.state", "other", `1`)
+			other := mustCreate(t, mustRepo(t, b, options(t)), s)
+			b.objects[m.ID+"/database.sqlite.zst"] = b.objects[other.ID+"/database.sqlite.zst"]
+			for name := range b.objects {
+				if strings.HasPrefix(name, other.ID) {
+					delete(b.objects, name)
+				}
+			}
+		}},
+		{why: "there is an object more", want: tiers.ErrCorrupt, says: "extra", harm: func(_ *testing.T, b *bucket, m Manifest) {
+			b.objects[m.ID+"/extra"] = []byte("x")
+		}},
+		{why: "a newer version wrote it", want: tiers.ErrUnsupported, says: "format 2", harm: func(_ *testing.T, b *bucket, m Manifest) {
+			name := m.ID + "/" + manifestObject
+			b.objects[name] = bytes.Replace(b.objects[name], []byte(`"format": 1,`), []byte(`"format": 2, "new": true,`), 1)
+		}},
+		{why: "the manifest is rewritten with its sum, under a key", made: sealed, read: sealed, want: ErrKey, harm: func(t *testing.T, b *bucket, m Manifest) {
+			t.Helper()
+			m.Store = "another"
+			all, err := m.seal(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.objects[m.ID+"/"+manifestObject] = all
+		}},
+		{why: "it is signed by another key", made: sealed, want: ErrKey, counts: true, read: func(o *Options) {
+			sealed(o)
+			o.Key = []byte("another key of theirs")
+		}},
+		{why: "the identity is missing", made: sealed, want: ErrKey, says: "there is no identity", counts: true, read: func(o *Options) { o.Key = key }},
+		{why: "the identity is another one", made: sealed, want: ErrKey, says: "none of the identities", counts: true, read: func(o *Options) {
+			o.Key, o.Identities = key, []string{stranger}
+		}},
+		{why: "nothing here decodes its records", want: tiers.ErrUnsupported, counts: true, read: func(o *Options) { o.Decode = nil }},
+		{why: "nothing here reads its database", want: tiers.ErrUnsupported, counts: true, read: func(o *Options) { o.Copies = nil }},
+		{why: "a record can't be decoded", want: tiers.ErrCodec, says: "agent.state", counts: true, read: func(o *Options) {
+			o.Decode = func(_ context.Context, r tiers.Record) error {
+				if r.Category == "agent.state" {
+					return tiers.ErrCodec
+				}
+				return nil
+			}
+		}},
+	} {
+		t.Run(c.why, func(t *testing.T) {
+			b := newBucket()
+			o := options(t)
+			if c.made != nil {
+				c.made(&o)
+			}
+			m := mustCreate(t, mustRepo(t, b, o), newStore(t, t.TempDir()))
+			if c.harm != nil {
+				c.harm(t, b, m)
+			}
+			o = options(t)
+			if c.read != nil {
+				c.read(&o)
+			}
+			r := mustRepo(t, b, o)
+			to := filepath.Join(t.TempDir(), "to")
+			_, restoreErr := r.Restore(t.Context(), m.ID, RestoreOptions{To: to})
+			if _, err := os.Lstat(to); restoreErr == nil || err == nil {
+				t.Errorf("it was restored: %v, %v", restoreErr, err)
+			}
+			for _, rehearse := range []bool{true, false} {
+				if _, err := r.Verify(t.Context(), m.ID, rehearse); !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
+					t.Errorf("got %v, want %v and %q", err, c.want, c.says)
+				}
+			}
+			_, marked := b.objects[m.ID+"/"+verifiedObject]
+			if want := c.counts || c.want != tiers.ErrCorrupt; marked != want {
+				t.Errorf("it is marked as verified: %v, want %v", marked, want)
+			}
+		})
+	}
+}
+
+// reseal writes a manifest that its owner never made, with a correct sum.
+func reseal(t *testing.T, b *bucket, m Manifest, change func(m *Manifest)) {
+	t.Helper()
+	m.Parts = slices.Clone(m.Parts)
+	change(&m)
+	all, err := m.seal(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.objects[m.ID+"/"+manifestObject] = all
+	delete(b.objects, m.ID+"/"+verifiedObject)
+}
+
+func TestAHostileManifestIsRefused(t *testing.T) {
+	whole := newBucket()
+	m := mustCreate(t, mustRepo(t, whole, options(t)), newStore(t, t.TempDir()))
+	for _, c := range []struct {
+		why    string
+		change func(m *Manifest)
+	}{
+		{"a part that goes above the directory", func(m *Manifest) { m.Parts[0].Path = "../sage.db" }},
+		{"a part that goes to a path of its own", func(m *Manifest) { m.Parts[0].Path = "/tmp/sage.db" }},
+		{"a part inside of another", func(m *Manifest) { m.Parts[0].Path = "data/config/sage.db" }},
+		{"two parts in one place where capital letters don't count", func(m *Manifest) { m.Parts[0].Path = "DATA" }},
+		{"an object of another backup", func(m *Manifest) { m.Parts[0].Object = "../x/database.sqlite.zst" }},
+		{"the manifest as a part", func(m *Manifest) { m.Parts[0].Object = manifestObject }},
+		{"no parts: verified with nothing to check is not verified", func(m *Manifest) { m.Parts = nil }},
+		{"fewer bytes than there are", func(m *Manifest) { m.Parts[0].Plain.Bytes -= 4096 }},
+		{"more bytes than there are", func(m *Manifest) { m.Parts[0].Plain.Bytes += 4096 }},
+		{"a size that nothing packs so well", func(m *Manifest) { m.Parts[0].Plain.Bytes = 10 << 40 }},
+		{"a size below zero", func(m *Manifest) { m.Parts[1].Plain.Bytes = -1 }},
+		{"an encoding that is none", func(m *Manifest) { m.Parts[0].Encoding = []string{"rot13"} }},
+		{"no encoding", func(m *Manifest) { m.Parts[0].Encoding = nil }},
+		{"another count of records", func(m *Manifest) {
+			m.Parts[0].Records = slices.Clone(m.Parts[0].Records)
+			m.Parts[0].Records[0].Records++
+		}},
+		{"a category less", func(m *Manifest) { m.Parts[0].Records = m.Parts[0].Records[1:] }},
+		{"another sequence", func(m *Manifest) { m.Parts[0].Sequence++ }},
+		{"fewer files", func(m *Manifest) { m.Parts[1].Rows = map[string]int64{"files": 1, "bytes": 1000} }},
+		{"smaller files", func(m *Manifest) { m.Parts[1].Rows = map[string]int64{"files": 3, "bytes": 1} }},
+		{"the id of another", func(m *Manifest) { m.ID = "20260101T000000Z-00000000" }},
+	} {
+		t.Run(c.why, func(t *testing.T) {
+			b := whole.clone()
+			id := m.ID
+			reseal(t, b, m, func(m *Manifest) { c.change(m) })
+			if _, ok := b.objects["20260101T000000Z-00000000/"+manifestObject]; ok {
+				b.objects[id+"/"+manifestObject] = b.objects["20260101T000000Z-00000000/"+manifestObject]
+				delete(b.objects, "20260101T000000Z-00000000/"+manifestObject)
+			}
+			r := mustRepo(t, b, options(t))
+			if _, err := r.Verify(t.Context(), id, false); !unusable(err) {
+				t.Errorf("it verifies: %v", err)
+			}
+			parent := t.TempDir()
+			if _, err := r.Restore(t.Context(), id, RestoreOptions{To: filepath.Join(parent, "to")}); err == nil {
+				t.Error("it was restored")
+			}
+			left, err := os.ReadDir(parent)
+			if err != nil || len(left) > 1 || len(left) == 1 && left[0].Name() != lockName {
+				t.Errorf("left are %v, %v", left, err)
+			}
+		})
+	}
+}
+
+func FuzzManifest(f *testing.F) {
+	m := Manifest{Format: formatNow, ID: "20261128T033000Z-00000001", Created: night, Parts: []PartInfo{{
+		Name: "database", Format: "sqlite", Path: "sage.db", Object: "database.sqlite.zst", Encoding: []string{"zstd"},
+		Plain: Digest{SHA256: sumOf(nil)}, Stored: Digest{SHA256: sumOf(nil)}, Records: []RecordCount{}, Rows: map[string]int64{},
+	}}}
+	for _, key := range [][]byte{nil, []byte("a key of the backups")} {
+		b, err := m.seal(key)
+		if err != nil {
+			f.Fatal(err)
+		}
+		if _, authentic, err := parseManifest(b, m.ID, key); err != nil || authentic != (key != nil) {
+			f.Fatal(authentic, err)
+		}
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		got, _, err := parseManifest(b, m.ID, nil)
+		if err != nil {
+			if !unusable(err) {
+				t.Fatalf("an error without a reason: %v", err)
+			}
+			return
+		}
+		if !json.Valid(b) || len(got.Parts) == 0 {
+			t.Fatalf("%s passed", b)
+		}
+		if again, err := canonical(&got); err != nil || !bytes.Equal(again, b) {
+			t.Fatalf("%s is not what is written of it", b)
+		}
+	})
+}
