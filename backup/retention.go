@@ -92,7 +92,8 @@ func Decide(backups []Kept, p Policy, now time.Time) ([]Decision, error) {
 	wanted := p.wanted(verified)
 	ds := make([]Decision, len(all))
 	for i, b := range all {
-		keep, why := true, ""
+		keep := true
+		var why string
 		switch {
 		case p.future(b, now):
 			why = "its time lies in the future, so its age is unknown"

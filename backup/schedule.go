@@ -80,7 +80,8 @@ func ParseSchedule(t Timing) (*Schedule, error) {
 	}
 	if limit = max(0, cmp.Or(t.Jitter, limit)); limit > 0 && t.Store != "" {
 		sum := sha256.Sum256([]byte(t.Store))
-		s.jitter = time.Duration(binary.BigEndian.Uint64(sum[:]) % uint64(limit)).Truncate(time.Second)
+		seconds := max(1, int64(limit/time.Second))
+		s.jitter = time.Duration(int64(binary.BigEndian.Uint32(sum[:]))%seconds) * time.Second
 	}
 	return s, nil
 }
@@ -169,9 +170,12 @@ func (s *Schedule) appendDay(ts []time.Time, d date) []time.Time {
 		return ts
 	}
 	for hour := range 24 {
+		if s.times.hours>>hour&1 == 0 {
+			continue
+		}
 		for minute := range 60 {
 			switch {
-			case !s.times.has(hour, minute):
+			case s.times.minutes>>minute&1 == 0:
 			case s.times.everyHour():
 				ts = append(ts, day.all(hour, minute)...)
 			default:

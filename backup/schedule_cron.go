@@ -99,8 +99,6 @@ func weekday(name string) (int, error) {
 	return n, err
 }
 
-func (f fields) has(hour, minute int) bool { return f.hours>>hour&1 == 1 && f.minutes>>minute&1 == 1 }
-
 // everyHour tells whether the hour does not matter.
 func (f fields) everyHour() bool { return f.hours&(1<<24-1) == 1<<24-1 }
 

@@ -50,7 +50,8 @@ func (s *State) Begin(run, now time.Time) {
 // Good notes that a backup succeeded. The zero run stands for one that was not
 // made by the schedule.
 func (s *State) Good(run, now time.Time) {
-	if s.LastGood.After(now) {
+	// Once the clock was accepted that is no time to be reached again.
+	if s.LastGood.After(now) && !s.LastGood.After(s.LastSeen) {
 		s.Ahead = s.LastGood
 	}
 	s.LastRun, s.LastGood = now, now
@@ -69,7 +70,9 @@ func (s *State) Failed(now time.Time) {
 }
 
 // Accept says that the clock is right, whatever was seen before.
-func (s *State) Accept(now time.Time) { s.LastSeen, s.Accepted = now, now }
+func (s *State) Accept(now time.Time) {
+	s.LastSeen, s.Accepted, s.Ahead = now, now, time.Time{}
+}
 
 func (s *State) see(now time.Time) {
 	if now.After(s.LastSeen) {

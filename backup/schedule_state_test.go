@@ -43,11 +43,13 @@ func TestPlans(t *testing.T) {
 		{"nor where it was noticed days ago", daily, backup.State{LastGood: at("2036-03-10 03:31"), Since: at("2026-03-08 12:00")}, "2026-03-10 02:31", "2026-03-09 03:30", "2026-03-10 02:31", 1},
 		{"an end of an attempt in the future waits for the next run", daily, tried("2026-03-09 03:31", "2026-03-10 03:30", "2036-03-10 03:40", 1), "2026-03-10 04:00", "2026-03-11 03:30", "2026-03-11 03:30", 1},
 		{
-			"a run made before a clock was back for a while is made", daily, backup.State{LastGood: at("2026-03-08 03:31"), Ahead: at("2026-03-10 03:31")},
+			"a run made before a clock was back for a while is made", daily,
+			backup.State{LastGood: at("2026-03-08 03:31"), Ahead: at("2026-03-10 03:31")},
 			"2026-03-10 06:00", "2026-03-11 03:30", "2026-03-11 03:30", 1,
 		},
 		{
-			"what was made when the clock was ahead by years is no reason to wait", daily, backup.State{LastGood: at("2026-03-09 03:31"), Ahead: at("2036-03-10 03:31")},
+			"what was made when the clock was ahead by years is no reason to wait", daily,
+			backup.State{LastGood: at("2026-03-09 03:31"), Ahead: at("2036-03-10 03:31")},
 			"2026-03-10 06:00", "2026-03-10 03:30", "2026-03-10 06:00", 1,
 		},
 		{"hourly: half an hour back", backup.Timing{Interval: "hourly", Zone: "UTC"}, good("2026-03-10 03:01"), "2026-03-10 02:40", "2026-03-10 04:00", "2026-03-10 04:00", 1},
@@ -73,6 +75,34 @@ func TestARunThatEndsBeforeItBeganIsMade(t *testing.T) {
 	st.Good(at("2026-03-10 03:30"), at("2026-03-10 03:25"))
 	if p := s.Plan(st, at("2026-03-10 03:30")); p.Due(at("2026-03-10 03:30")) {
 		t.Errorf("it is due again: %+v", p)
+	}
+}
+
+func TestWhatWasMadeByAWrongClockDoesNotCountOnceTheClockIsAccepted(t *testing.T) {
+	for _, c := range []struct {
+		why      string
+		accepted bool
+		due      bool
+	}{
+		{"it counts while the clock may be wrong now", false, false},
+		{"it does not count any more", true, true},
+	} {
+		s := schedule(t, backup.Timing{Zone: "UTC"})
+		for _, early := range []bool{true, false} { // accepted before the next backup, or after it
+			var st backup.State
+			st.Good(at("2026-03-20 03:30"), at("2026-03-20 03:31"))
+			if c.accepted && early {
+				st.Accept(at("2026-03-10 04:00"))
+			}
+			st.Good(at("2026-03-11 03:30"), at("2026-03-11 03:31"))
+			if c.accepted && !early {
+				st.Accept(at("2026-03-11 04:00"))
+			}
+			now := at("2026-03-20 04:00")
+			if p := s.Plan(s.Observe(st, now), now); p.Due(now) != c.due {
+				t.Errorf("%s, early %v: %+v", c.why, early, p)
+			}
+		}
 	}
 }
 
