@@ -22,7 +22,7 @@ const (
 // Kept is a backup that exists, as far as retention needs to know it.
 type Kept struct {
 	ID       string
-	Created  time.Time
+	Created  time.Time // zero: unknown; such a one stays and does not count
 	Verified time.Time // zero: not verified, or verification failed
 	Bytes    int64     // of the data before it was compressed; the same measure for all
 }
@@ -85,7 +85,7 @@ func Decide(backups []Kept, p Policy, now time.Time) ([]Decision, error) {
 
 	var verified []Kept
 	for _, b := range all {
-		if !b.Verified.IsZero() && !p.future(b, now) {
+		if !b.Verified.IsZero() && !b.Created.IsZero() && !p.future(b, now) {
 			verified = append(verified, b)
 		}
 	}
@@ -97,6 +97,8 @@ func Decide(backups []Kept, p Policy, now time.Time) ([]Decision, error) {
 		switch {
 		case p.future(b, now):
 			why = "its time lies in the future, so its age is unknown"
+		case b.Created.IsZero():
+			why = "its time can't be read, so its age is unknown; look at it, and remove it by hand"
 		case len(verified) == 0:
 			why = "not verified, and there is no verified one"
 		case b.Verified.IsZero():

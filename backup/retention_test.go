@@ -137,6 +137,16 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+func TestABackupOfUnknownTimeStaysAndDoesNotCount(t *testing.T) {
+	for _, verified := range []time.Time{{}, at("2026-03-01")} {
+		have := append(copies(nights("2026-03-01", 3)...), backup.Kept{ID: "damaged", Verified: verified, Bytes: 1 << 40})
+		ds, err := backup.Decide(have, backup.Policy{Last: 2}, at("2026-03-03 04:00"))
+		if got, want := ids(ds, false), nights("2026-03-01", 1); err != nil || !slices.Equal(got, want) {
+			t.Errorf("removes %q, want %q: %v, %v", got, want, ds, err)
+		}
+	}
+}
+
 func TestWhatCouldLoseBackupsIsRefused(t *testing.T) {
 	shrunk := copies(nights("2026-03-01", 10)...)
 	shrunk[9].Bytes = 499
