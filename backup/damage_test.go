@@ -202,7 +202,7 @@ func TestABackupThatIsNotAsItWasMadeIsRefused(t *testing.T) {
 				}
 			}
 			_, marked := b.objects[m.ID+"/"+verifiedObject]
-			if want := c.counts || c.want != tiers.ErrCorrupt; marked != want {
+			if want := c.counts || !errors.Is(c.want, tiers.ErrCorrupt); marked != want {
 				t.Errorf("it is marked as verified: %v, want %v", marked, want)
 			}
 		})

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -200,8 +201,8 @@ func (d *dirBucket) tidy(since time.Time) error {
 			}
 			return nil
 		})
-		for i := len(old) - 1; i >= 0; i-- { // what is inside comes first
-			_ = root.Remove(old[i]) // a directory that is not empty stays
+		for _, name := range slices.Backward(old) { // what is inside comes first
+			_ = root.Remove(name) // a directory that is not empty stays
 		}
 		return err
 	})

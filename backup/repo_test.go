@@ -36,8 +36,9 @@ func TestWhatIsBackedUpIsRestoredEqual(t *testing.T) {
 	}{
 		{"as it is", func(*Options) {}, func(*Options) {}},
 		{"signed", func(o *Options) { o.Key = key }, func(o *Options) { o.Key = key }},
-		{"encrypted to two, of which the store holds no private key",
-			func(o *Options) { o.Recipients = []string{other, recipient} }, func(o *Options) { o.Identities = []string{identity} }},
+		{"encrypted to two, of which the store holds no private key", func(o *Options) {
+			o.Recipients = []string{other, recipient}
+		}, func(o *Options) { o.Identities = []string{identity} }},
 	} {
 		t.Run(c.why, func(t *testing.T) {
 			s := newStore(t, t.TempDir())
@@ -69,7 +70,7 @@ func TestWhatIsBackedUpIsRestoredEqual(t *testing.T) {
 			if d := cmp.Diff(want, state(t, to)); d != "" {
 				t.Error(d)
 			}
-			if done.Places["database"] != dbPath(to) || done.Report.Decoded != 40 {
+			if done.Places["database"] != dbPath(to) || done.Report.Decoded != 2 {
 				t.Errorf("restored %+v", done)
 			}
 			if m.Epoch != "epoch-1" || epochOf(t, to) == m.Epoch {

@@ -52,7 +52,7 @@ type Restored struct {
 }
 
 // Restore restores a backup, which may be [Latest]. It unpacks beside the place and
-// verifies there, decoding every record, so that nothing changes before all of it is
+// verifies there, as [Repo.Verify] does, so that nothing changes before all of it is
 // known to be sound. What replaces a store is swapped with it at once, even if the
 // machine fails within, see [Resume]; what was there before is kept beside, see
 // [Replaced]. A store that anybody has open is refused with tiers.ErrUnavailable.
@@ -75,7 +75,7 @@ func (r *Repo) Restore(ctx context.Context, id string, o RestoreOptions) (done R
 	if err := r.complete(ctx, &w.m); err != nil {
 		return Restored{}, err
 	}
-	w.v = verification{r: r, m: &w.m, ids: r.identities, rehearse: true, report: Report{ID: e.ID, Rehearsed: true, Authentic: e.Authentic}}
+	w.v = verification{r: r, m: &w.m, ids: r.identities, report: Report{ID: e.ID, Authentic: e.Authentic}}
 	if o.To != "" {
 		return w.beside(ctx)
 	}
@@ -200,7 +200,19 @@ func (w *restore) stage(ctx context.Context, p *PartInfo, to string) error {
 	}
 	facts := map[string]string{FactEpoch: newToken()}
 	maps.Copy(facts, w.o.Facts)
-	return copies.Adopt(ctx, to, facts)
+	if err := copies.Adopt(ctx, to, facts); err != nil {
+		return err
+	}
+	return syncFile(to)
+}
+
+// syncFile makes a file durable that nobody has open.
+func syncFile(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0) //nolint:gosec // it was just written there
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
 }
 
 // inPlace replaces a store.
@@ -381,8 +393,8 @@ func absolute(path string) (string, error) {
 	}
 	// A link on the way would make one place look like two.
 	dir, base := filepath.Split(path)
-	if real, err := filepath.EvalSymlinks(dir); err == nil {
-		path = filepath.Join(real, base)
+	if resolved, err := filepath.EvalSymlinks(dir); err == nil {
+		path = filepath.Join(resolved, base)
 	}
 	return path, nil
 }

@@ -154,10 +154,15 @@ func (m *marker) roll(dir string, at func(step string) error) error {
 	if err := at("record"); err != nil {
 		return err
 	}
-	if err := os.Rename(filepath.Join(dir, markerName), filepath.Join(dir, recordName+m.Token+".json")); err != nil {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
 		return err
 	}
-	return syncDir(dir)
+	err = root.Rename(markerName, recordName+m.Token+".json")
+	if err == nil {
+		err = syncIn(root, ".")
+	}
+	return errors.Join(err, root.Close())
 }
 
 // swap replaces a store. What is staged is renamed last: when it is not there any
@@ -300,8 +305,9 @@ func Replaced(dir string) ([]Replacement, error) {
 	}
 	var all []Replacement
 	for _, e := range entries {
-		token, ok := strings.CutPrefix(e.Name(), recordName)
-		if token, ok = strings.CutSuffix(token, ".json"); !ok || !tokenForm.MatchString(token) {
+		token, ours := strings.CutPrefix(e.Name(), recordName)
+		token, ended := strings.CutSuffix(token, ".json")
+		if !ours || !ended || !tokenForm.MatchString(token) {
 			continue
 		}
 		m, err := readMarker(dir, e.Name())

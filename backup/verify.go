@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"filippo.io/age"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/sagestore/sagestore/internal/archive"
 	"github.com/sagestore/sagestore/tiers"
@@ -194,9 +195,14 @@ func (v *verification) copy(ctx context.Context, p *PartInfo, path string) (err 
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	if err := c.Check(ctx); err != nil {
-		return err
-	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return c.Check(ctx) })
+	g.Go(func() error { return v.contents(ctx, p, c) })
+	return g.Wait()
+}
+
+// contents compares counts, and decodes.
+func (v *verification) contents(ctx context.Context, p *PartInfo, c tiers.Copy) error {
 	got, err := c.Content(ctx)
 	if err != nil {
 		return err
@@ -278,8 +284,8 @@ func sameTree(ctx context.Context, p *PartInfo, dir string) error {
 	return nil
 }
 
-// unpack writes what a part was made of to a path where nothing is, durably. What it
-// has written stays when it fails.
+// unpack writes what a part was made of to a path where nothing is. What it has
+// written stays when it fails.
 func (r *Repo) unpack(ctx context.Context, id string, p *PartInfo, ids []age.Identity, to string, moved func(int64)) (err error) {
 	o, err := openPart(ctx, r.bucket, id, p, ids, moved)
 	if err != nil {
@@ -309,9 +315,6 @@ func unpackFile(o *opened, to string) error {
 		return here(err)
 	}
 	_, err = io.Copy(f, o)
-	if err == nil {
-		err = f.Sync()
-	}
 	return errors.Join(here(err), f.Close())
 }
 

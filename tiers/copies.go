@@ -23,7 +23,8 @@ type Copies interface {
 	Beside() []string
 }
 
-// Copy is a copy that is open for reading.
+// Copy is a copy that is open for reading. It serves one call at a time, and Check
+// beside it.
 type Copy interface {
 	// Check looks at all of it: what is damaged, or not as the store makes it, is
 	// ErrCorrupt.

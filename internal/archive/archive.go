@@ -19,6 +19,7 @@ import (
 	"iter"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -166,9 +167,9 @@ func Extract(ctx context.Context, r io.Reader, into *os.Root, limits Limits) (Su
 	var made []string // the directories that the last file is in
 	sums, err := Scan(ctx, r, limits, func(f File, body io.Reader) error {
 		dirs := parents(f.Name)
-		for i := len(made) - 1; i >= 0; i-- { // complete, since names are in order
-			if i >= len(dirs) || dirs[i] != made[i] {
-				if err := syncDir(into, made[i]); err != nil {
+		for i, dir := range slices.Backward(made) { // complete, since names are in order
+			if i >= len(dirs) || dirs[i] != dir {
+				if err := syncDir(into, dir); err != nil {
 					return err
 				}
 			}

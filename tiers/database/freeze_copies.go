@@ -9,10 +9,14 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/sagestore/sagestore/tiers"
 )
+
+// copyMapped is how many bytes of a copy are read without copying them once more.
+const copyMapped = 1 << 30
 
 // Copies reads the copies that the Frozen of a tier writes.
 func Copies() tiers.Copies { return copies{} }
@@ -38,8 +42,9 @@ func (copies) OpenCopy(ctx context.Context, path string) (_ tiers.Copy, err erro
 		}
 	}
 	// Immutable: SQLite makes no files beside it and takes no locks.
-	c, err := connect(ctx, dsn(path, true, pragma{"query_only", "1"}, pragma{"trusted_schema", "0"}, pragma{"cell_size_check", "1"},
-		pragma{"temp_store", "memory"})+"&immutable=1")
+	source := dsn(path, true, pragma{"query_only", "1"}, pragma{"trusted_schema", "0"}, pragma{"cell_size_check", "1"},
+		pragma{"temp_store", "memory"}, pragma{"mmap_size", strconv.Itoa(copyMapped)}) + "&immutable=1"
+	c, err := connect(ctx, source)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +55,7 @@ func (copies) OpenCopy(ctx context.Context, path string) (_ tiers.Copy, err erro
 	if err != nil {
 		return nil, errors.Join(err, c.close())
 	}
-	return &copied{t: t, c: c, schema: schema}, nil
+	return &copied{t: t, c: c, source: source, schema: schema}, nil
 }
 
 // Adopt implements tiers.Copies.
@@ -108,21 +113,27 @@ func (copies) Seize(_ context.Context, path string) (release func() error, err e
 type copied struct {
 	t      *Tier // for messages
 	c      *conn
+	source string
 	schema int64
 }
 
-// Check implements tiers.Copy. A table, index, view or trigger that the schema does
-// not have is damage as well: nothing in a copy may run when it becomes a store.
+// Check implements tiers.Copy, on a connection of its own. A table, index, view or
+// trigger that the schema does not have is damage as well: nothing in a copy may run
+// when it becomes a store.
 func (d *copied) Check(ctx context.Context) error {
-	for _, look := range []func(context.Context) error{d.checkSchema, d.checkIntegrity, d.checkReferences} {
-		if err := look(ctx); err != nil {
-			return d.t.fail("check", tiers.Key{}, err)
+	c, err := connect(ctx, d.source)
+	if err != nil {
+		return d.t.fail("check", tiers.Key{}, err)
+	}
+	for _, look := range []func(context.Context, *conn) error{d.checkSchema, checkIntegrity, checkReferences} {
+		if err == nil {
+			err = look(ctx, c)
 		}
 	}
-	return nil
+	return d.t.fail("check", tiers.Key{}, errors.Join(err, c.close()))
 }
 
-func (d *copied) checkSchema(ctx context.Context) error {
+func (d *copied) checkSchema(ctx context.Context, c *conn) error {
 	fresh, err := connect(ctx, dsn(Memory, false))
 	if err != nil {
 		return err
@@ -137,7 +148,7 @@ func (d *copied) checkSchema(ctx context.Context) error {
 	if err := errors.Join(err, fresh.close()); err != nil {
 		return err
 	}
-	got, err := objects(ctx, d.c)
+	got, err := objects(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -171,8 +182,8 @@ func objects(ctx context.Context, c *conn) (map[string]string, error) {
 	return all, err
 }
 
-func (d *copied) checkIntegrity(ctx context.Context) error {
-	return d.c.query(ctx, "PRAGMA integrity_check(1)", nil, func(row []driver.Value) (bool, error) {
+func checkIntegrity(ctx context.Context, c *conn) error {
+	return c.query(ctx, "PRAGMA integrity_check(1)", nil, func(row []driver.Value) (bool, error) {
 		if s, _ := row[0].(string); s != "ok" {
 			return false, fmt.Errorf("%w: %s", tiers.ErrCorrupt, s)
 		}
@@ -180,8 +191,8 @@ func (d *copied) checkIntegrity(ctx context.Context) error {
 	})
 }
 
-func (d *copied) checkReferences(ctx context.Context) error {
-	return d.c.query(ctx, "PRAGMA foreign_key_check", nil, func(row []driver.Value) (bool, error) {
+func checkReferences(ctx context.Context, c *conn) error {
+	return c.query(ctx, "PRAGMA foreign_key_check", nil, func(row []driver.Value) (bool, error) {
 		return false, fmt.Errorf("%w: a row of table %v refers to nothing", tiers.ErrCorrupt, row[0])
 	})
 }
