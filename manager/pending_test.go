@@ -65,7 +65,7 @@ func TestPendingWritesAreListedRetriedAndDropped(t *testing.T) {
 	must(t, m.Save(ctx, "session.history", "s/1", "v"))
 	value[bool](t)(m.Namespace("acme").Delete(ctx, "session.history", "s/2"))
 	var all []manager.PendingWrite
-	for begun := time.Now(); time.Since(begun) < 10*time.Second; { // until it is known that the server is away
+	for range 10_000 { // until it is known that the server is away
 		all = nil
 		for w, err := range m.PendingWrites(ctx, "") {
 			must(t, err)

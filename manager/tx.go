@@ -167,7 +167,7 @@ func adviseTx(op string, err error) error {
 	}
 	err = tiers.Fail(op, "", tiers.Key{}, err)
 	switch {
-	case errors.Is(err, tiers.ErrCommitUnknown):
+	case errors.Is(err, tiers.ErrCommitUnknown) && op == "commit":
 		if e, ok := errors.AsType[*tiers.Error](err); ok { // it says more than the tier's own hint
 			told := *e
 			told.Hint, err = "ask Manager.Outcome with the Tx of this error", &told
@@ -180,7 +180,9 @@ func adviseTx(op string, err error) error {
 
 // Outcome tells what became of a transaction, told by [Tx.ID] or the Tx of an
 // error, for a day at least. A transaction that is on its way in another process
-// counts as rolled back until it is committed.
+// counts as rolled back until it is committed, and so does one that changed nothing,
+// or memory alone. tiers.ErrKey: that is no id of a transaction.
+// tiers.ErrCommitUnknown: it is too long ago to tell.
 func (m *Manager) Outcome(ctx context.Context, id string) (Outcome, error) {
 	slot, err := m.enter(ctx)
 	if err != nil {

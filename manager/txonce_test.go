@@ -107,5 +107,5 @@ func TestOutcomeTellsWhatBecameOfATransaction(t *testing.T) {
 	_, err = m.Outcome(ctx, "never")
 	wantError(t, err, tiers.ErrKey, "what is no id of a transaction")
 	_, err = m.Outcome(ctx, "0190163d-8694-739b-aea5-966c26f8ad91")
-	wantError(t, err, tiers.ErrNotFound, "a transaction of long ago")
+	wantError(t, err, tiers.ErrCommitUnknown, "a transaction of long ago")
 }

@@ -135,7 +135,7 @@ func (d *Digest) Add(name string, v Version) {
 	h := fnv.New64a()
 	var b [16]byte
 	for i := range 8 {
-		b[i], b[8+i] = byte(d.sum>>(8*i)), byte(uint64(v)>>(8*i))
+		b[i], b[8+i] = byte(d.sum>>(8*i)), byte(uint64(v)>>(8*i)) //nolint:gosec // a byte each
 	}
 	_, _ = h.Write(b[:]) // never fails
 	_, _ = h.Write([]byte(name))

@@ -120,3 +120,11 @@ type Sessions interface {
 	// SessionsSince yields those whose Seq is higher, in order of Seq.
 	SessionsSince(ctx context.Context, seq uint64) iter.Seq2[Session, error]
 }
+
+// Locker is offered by a [System] whose processes share a host: locks that end
+// with the process that holds them, and not before.
+type Locker interface {
+	// Lock takes the lock of that name, unless somebody has it. unlock gives it
+	// back.
+	Lock(name string) (unlock func(), ok bool, err error)
+}

@@ -3,9 +3,12 @@ package txn
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 
 	"github.com/sagestore/sagestore/tiers"
 )
@@ -34,7 +37,7 @@ type applying struct {
 	idle atomic.Bool   // it waits for a while without commits
 	busy atomic.Bool   // another process was at it the last time
 
-	mu sync.Mutex // held while rows are on their way
+	turn *semaphore.Weighted // of one, held while rows are on their way
 
 	stuckMu sync.Mutex
 	stuck   map[tiers.Key]stuckRow
@@ -50,6 +53,7 @@ type stuckRow struct {
 func (a *applying) init() {
 	a.wake, a.soon = make(chan struct{}, 1), make(chan struct{}, 1)
 	a.stuck = map[tiers.Key]stuckRow{}
+	a.turn = semaphore.NewWeighted(1)
 }
 
 func (a *applying) kick() {
@@ -108,8 +112,8 @@ func (j *Journaled) carry(ctx context.Context) {
 			if err == nil || errors.Is(err, errBusy) { // the watch wakes again
 				break
 			}
-			if j.away() == nil && j.clock.Sleep(ctx, retry) != nil {
-				return
+			if j.away() == nil && j.wait(ctx, retry) {
+				retry = firstRetry // somebody needs a row
 			}
 		}
 	}
@@ -182,8 +186,10 @@ func (j *Journaled) drainOnce(ctx context.Context) error {
 	if err := j.meet(ctx); err != nil {
 		return err
 	}
-	j.apply.mu.Lock()
-	defer j.apply.mu.Unlock()
+	if j.apply.turn.Acquire(ctx, 1) != nil {
+		return context.Cause(ctx)
+	}
+	defer j.apply.turn.Release(1)
 	if b, err := j.system.Backlog(ctx, j.name); err != nil || b.Rows == 0 {
 		return errors.Join(err, j.look(ctx))
 	}
@@ -262,7 +268,7 @@ func (j *Journaled) applyRows(ctx context.Context, rows []tiers.Row) (done []tie
 
 // cause answers the sentinel of an error, which never holds a key.
 func cause(err error) string {
-	for _, known := range []error{tiers.ErrTooLarge, tiers.ErrFull, tiers.ErrCorrupt, tiers.ErrReadOnly, tiers.ErrUnsupported, tiers.ErrClosed} {
+	for _, known := range []error{tiers.ErrTooLarge, tiers.ErrFull, tiers.ErrCorrupt, tiers.ErrReadOnly, tiers.ErrUnsupported, tiers.ErrClosed, fs.ErrPermission} {
 		if errors.Is(err, known) {
 			return known.Error()
 		}

@@ -120,6 +120,11 @@ func (j *Journaled) Diagnose(ctx context.Context) []tiers.Finding {
 		out = d.Diagnose(ctx)
 	}
 	f := tiers.Finding{OK: true, Subject: "journal"}
+	if j.away() == nil && j.view.any() { // what is refused is known once it was tried
+		soon, cancel := context.WithTimeout(ctx, flushFor)
+		_ = j.drain(soon)
+		cancel()
+	}
 	b, err := j.system.Backlog(ctx, j.name)
 	switch {
 	case err != nil:

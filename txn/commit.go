@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -55,9 +56,16 @@ func (tx *Tx) committed(ctx context.Context) {
 	hooks := tx.onCommit
 	tx.onCommit = nil
 	tx.mu.Unlock()
-	for _, fn := range hooks {
-		fn(ctx)
+	callAll(ctx, hooks)
+}
+
+// callAll calls the later ones as well when one panics.
+func callAll(ctx context.Context, hooks []func(context.Context)) {
+	if len(hooks) == 0 {
+		return
 	}
+	defer callAll(ctx, hooks[1:])
+	hooks[0](ctx)
 }
 
 // commitment is a commit on its way.
@@ -164,7 +172,7 @@ func (c *commitment) attempt(ctx context.Context) error {
 		return err
 	}
 	if c.decides != nil {
-		out.Reads, out.Ranges, out.Saves = c.decides.reading(), c.decides.ranges, c.decides.saves()
+		out.Reads, out.Ranges, out.Saves = c.decides.reading(), c.decides.ranges, c.decides.saves(c.e.clock.Now())
 	}
 	if c.tx.once != "" {
 		out.OnlyOnce, out.OnceValue = c.tx.once, []byte(c.tx.id)
@@ -319,7 +327,7 @@ func (c *commitment) rows(ctx context.Context, out *tiers.Commit) error {
 
 // collect compares and adds what a journaled tier contributes.
 func (p *part) collect(keys []tiers.Key, held []reservation, out *tiers.Commit) error {
-	now := p.rows.now()
+	now, host := p.rows.now(), p.rows.clock.Now()
 	for i, k := range keys {
 		r := &held[i]
 		was, read := p.reads[k]
@@ -337,8 +345,7 @@ func (p *part) collect(keys []tiers.Key, held []reservation, out *tiers.Commit) 
 		if w == nil {
 			continue
 		}
-		rec := w.record
-		rec.Deleted = w.deleted
+		rec := w.settled(host)
 		rec.Version, rec.Updated, rec.Created = r.next, tiers.Micro(now), r.created
 		if rec.Created.IsZero() {
 			rec.Created = rec.Updated
@@ -397,14 +404,25 @@ func (p *part) reading() []tiers.Read {
 	return out
 }
 
+// settled is what a change comes to now: how long it lives counts from its call.
+func (w *write) settled(now time.Time) tiers.Record {
+	r := w.record
+	r.Deleted = w.deleted || !r.Live(now)
+	switch {
+	case r.Deleted:
+		r.Value, r.TTL = nil, 0
+	case !r.Expires.IsZero():
+		r.TTL = r.Expires.Sub(now)
+	}
+	return r
+}
+
 // saves answers the writes in the order of their keys, which is a good one for
 // the store.
-func (p *part) saves() []tiers.Record {
+func (p *part) saves(now time.Time) []tiers.Record {
 	out := make([]tiers.Record, 0, len(p.writes))
 	for _, w := range p.writes {
-		r := w.record
-		r.Deleted = w.deleted
-		out = append(out, r)
+		out = append(out, w.settled(now))
 	}
 	slices.SortFunc(out, func(a, b tiers.Record) int { return compareKeys(a.Key, b.Key) })
 	return out
@@ -414,7 +432,7 @@ func (p *part) saves() []tiers.Record {
 func (c *commitment) prepare(ctx context.Context) error {
 	for _, p := range c.publishers {
 		publish, abort, err := p.publisher.Prepare(ctx, tiers.Commit{
-			ID: c.tx.id, Reads: p.reading(), Ranges: p.ranges, Saves: p.saves(),
+			ID: c.tx.id, Reads: p.reading(), Ranges: p.ranges, Saves: p.saves(c.e.clock.Now()),
 		})
 		if err != nil {
 			c.finish(false)

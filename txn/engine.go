@@ -157,13 +157,13 @@ func (e *Engine) try(ctx context.Context, fn func(*Tx) error, o Options) error {
 	done := false
 	defer func() {
 		if !done { // fn panicked, or ended its goroutine
-			tx.end()
+			tx.endAll()
 			tx.afterEnd()
 		}
 	}()
 	err = fn(tx)
 	done = true
-	tx.end()
+	tx.endAll()
 	defer tx.afterEnd()
 	if err != nil {
 		return err
@@ -186,7 +186,7 @@ func (e *Engine) View(ctx context.Context, fn func(*Tx) error) (err error) {
 			err = errors.Join(err, e)
 		}
 	}()
-	defer tx.end()
+	defer tx.endAll()
 	return fn(tx)
 }
 
@@ -206,8 +206,8 @@ const remembered = 24 * time.Hour
 
 // Outcome tells what became of a transaction, for a day at least. One that is on
 // its way in another process counts as rolled back until it is committed, and so
-// does one that changed nothing. ErrKey: that is no id of a transaction.
-// ErrNotFound: it is too long ago to tell.
+// does one that changed nothing, or publishers alone. ErrKey: that is no id of a transaction.
+// ErrCommitUnknown: it is too long ago to tell.
 func (e *Engine) Outcome(ctx context.Context, id string) (Outcome, error) {
 	made, err := uuid.Parse(id)
 	if err != nil || made.Version() != 7 {
@@ -224,7 +224,10 @@ func (e *Engine) Outcome(ctx context.Context, id string) (Outcome, error) {
 		return Committed, nil
 	}
 	if begun := time.Unix(made.Time().UnixTime()); e.clock.Now().Sub(begun) > remembered && tiers.SystemClock().Now().Sub(begun) > remembered {
-		return "", &tiers.Error{Op: "outcome", Tx: id, Err: tiers.ErrNotFound, Hint: "what was committed is remembered for a day; look at what it would have saved"}
+		return "", &tiers.Error{
+			Op: "outcome", Tx: id, Hint: "load the keys that it would have changed",
+			Err: fmt.Errorf("%w: it began on %s, and what became of a transaction is known for a day only", tiers.ErrCommitUnknown, begun.UTC().Format(time.RFC3339)),
+		}
 	}
 	return RolledBack, nil
 }

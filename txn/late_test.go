@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/sagestore/sagestore/tiers"
 	"github.com/sagestore/sagestore/tiers/memory"
@@ -32,7 +33,10 @@ func TestCallsThatMeetTheEndAreInOrTooLate(t *testing.T) {
 					for n := 0; ; n++ {
 						name := fmt.Sprintf("%d/%d/%d", round, i, n)
 						_, _ = tier.Load(ctx, at(name))
-						for range tier.List(ctx, tiers.Query{Category: "c", Prefix: name}) { //nolint:revive // only its reads count
+						for _, err := range tier.List(ctx, tiers.Query{Category: "c", Prefix: name}) {
+							if err != nil && !errors.Is(err, tiers.ErrTxDone) {
+								t.Error(err)
+							}
 						}
 						_, err := tier.Save(ctx, record(name, "x"), tiers.Cond{})
 						if errors.Is(err, tiers.ErrTxDone) {
@@ -283,5 +287,109 @@ func TestAJournalThatIsFullRefusesTheCommit(t *testing.T) {
 	}, txn.Options{})
 	if !errors.Is(err, tiers.ErrFull) || loaded(t, w.db, "d") != "" {
 		t.Errorf("it answers %v", err)
+	}
+}
+
+func TestASavepointIsOverWithItsTransaction(t *testing.T) {
+	t.Parallel()
+	w := open(t, t.TempDir(), false)
+	ctx := context.Background()
+	in, out, done := make(chan struct{}), make(chan struct{}), make(chan error)
+	err := w.Update(ctx, func(tx *txn.Tx) error {
+		go func() {
+			done <- tx.Update(ctx, func(inner *txn.Tx) error {
+				close(in)
+				<-out
+				_, err := inner.Tier("database").Save(ctx, record("late", "x"), tiers.Cond{})
+				return err
+			})
+		}()
+		<-in
+		return nil
+	}, txn.Options{})
+	close(out)
+	if late := <-done; err != nil || !errors.Is(late, tiers.ErrTxDone) {
+		t.Errorf("%v, and the savepoint answers %v", err, late)
+	}
+	if got := loaded(t, w.db, "late"); got != "" {
+		t.Errorf("%q is there", got)
+	}
+}
+
+// How long a record lives counts from its save, whenever the commit comes.
+func TestLifetimesCountFromTheSave(t *testing.T) {
+	t.Parallel()
+	w := open(t, t.TempDir(), false)
+	ctx := context.Background()
+	begun := time.Now()
+	err := w.Update(ctx, func(tx *txn.Tx) error {
+		for _, name := range names {
+			long, short := record("long", "x"), record("short", "x")
+			long.TTL, short.TTL = time.Hour, 20*time.Millisecond
+			put(t, w.all[name], "short", "old")
+			for _, r := range []tiers.Record{long, short} {
+				if _, err := tx.Tier(name).Save(ctx, r, tiers.Cond{}); err != nil {
+					return err
+				}
+			}
+		}
+		time.Sleep(60 * time.Millisecond) // the point is that time passes
+		for _, name := range names {
+			if got := loaded(t, tx.Tier(name), "short"); got != "" {
+				t.Errorf("%s: %q is there after its time", name, got)
+			}
+		}
+		return nil
+	}, txn.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if got := loaded(t, w.all[name], "short"); got != "" {
+			t.Errorf("%s: %q is there after the commit", name, got)
+		}
+		r, err := w.all[name].Load(ctx, at("long"))
+		if late := r.Expires.Sub(begun.Add(time.Hour)); err != nil || late > 50*time.Millisecond {
+			t.Errorf("%s: it expires %v late, %v", name, late, err)
+		}
+	}
+}
+
+func TestEachHookIsCalledThoughOnePanics(t *testing.T) {
+	t.Parallel()
+	w := open(t, t.TempDir(), false)
+	called := ""
+	func() {
+		defer func() { _ = recover() }()
+		_ = w.Update(t.Context(), func(tx *txn.Tx) error {
+			tx.OnCommit(func(context.Context) { called += "a"; panic("a") })
+			tx.OnCommit(func(context.Context) { called += "b" })
+			return increment(t.Context(), tx.Tier("database"))
+		}, txn.Options{})
+	}()
+	if called != "ab" || number(t, w.db) != 1 {
+		t.Errorf("%q were called", called)
+	}
+}
+
+// Of two handles one applies, for as long as it lives.
+func TestAStoppedApplierIsNotOvertaken(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	one, two := open(t, dir, false), open(t, dir, false)
+	unlock, ok, err := one.db.Lock("file.applier")
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	commit(t, two, "file", "k", "v")
+	j, _ := two.all["file"].(*txn.Journaled)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if left, err := j.Retry(ctx, true); left.Rows != 1 {
+		t.Errorf("%d rows are left, %v", left.Rows, err)
+	}
+	unlock()
+	if left, err := j.Retry(t.Context(), true); left.Rows != 0 {
+		t.Errorf("%d rows are left, %v", left.Rows, err)
 	}
 }

@@ -15,11 +15,15 @@ const leaseFor = 3 * time.Second
 // to the tier late, after it was removed from the journal and its key deleted,
 // and bring the key back.
 //
-// It is a live row of its own in the journal: taking it demands that there is
-// none, keeping it that it is still the same.
+// Where the processes of the store share a host it is a lock that ends with its
+// holder: one that was stopped for a while can't come late. Else it is a live row
+// of its own in the journal: taking it demands that there is none, keeping it that
+// it is still the same.
 type lease struct {
 	j   *Journaled
 	row tiers.Row
+
+	unlock func() // set: the lock of a store whose processes share a host
 }
 
 func (j *Journaled) leaseRow() tiers.Row {
@@ -31,6 +35,16 @@ func (j *Journaled) leaseRow() tiers.Row {
 
 // lease answers errBusy when another process has it.
 func (j *Journaled) lease(ctx context.Context) (*lease, error) {
+	if locker, ok := j.system.(tiers.Locker); ok {
+		unlock, ok, err := locker.Lock(j.name + ".applier")
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			return nil, errBusy
+		}
+		return &lease{j: j, unlock: unlock}, nil
+	}
 	want := j.leaseRow()
 	held, err := j.system.Pending(ctx, want.Tier, want.Key)
 	switch {
@@ -62,6 +76,9 @@ func (l *lease) take(ctx context.Context, want tiers.Row, c tiers.Cond) error {
 // renew makes the lease last for another step, or answers errBusy when it is
 // lost.
 func (l *lease) renew(ctx context.Context) error {
+	if l.unlock != nil {
+		return nil
+	}
 	if l.row.Expires.Sub(l.j.clock.Now()) > leaseFor*2/3 {
 		return nil
 	}
@@ -69,6 +86,10 @@ func (l *lease) renew(ctx context.Context) error {
 }
 
 func (l *lease) release(ctx context.Context) {
+	if l.unlock != nil {
+		l.unlock()
+		return
+	}
 	// A lease that can't be given back runs out.
 	_ = l.j.system.Done(context.WithoutCancel(ctx), []tiers.Row{l.row})
 }

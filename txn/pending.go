@@ -91,8 +91,10 @@ func (j *Journaled) retry(ctx context.Context, wait bool) error {
 // got no answer; ctx bounds the wait for another process that does.
 func (j *Journaled) Drop(ctx context.Context, rows []tiers.Row) (dropped int, err error) {
 	err = j.call(ctx, "drop", tiers.Key{}, func() error {
-		j.apply.mu.Lock()
-		defer j.apply.mu.Unlock()
+		if j.apply.turn.Acquire(ctx, 1) != nil {
+			return context.Cause(ctx)
+		}
+		defer j.apply.turn.Release(1)
 		l, err := j.leaseSoon(ctx)
 		if err != nil {
 			return err

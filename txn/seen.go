@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"time"
 
 	"github.com/sagestore/sagestore/tiers"
 )
@@ -60,7 +61,7 @@ func (s *seen) Load(ctx context.Context, k tiers.Key) (r tiers.Record, err error
 
 func (s *seen) load(ctx context.Context, p *part, k tiers.Key) (tiers.Record, error) {
 	if w := s.written(p, k); w != nil {
-		if w.deleted {
+		if !w.there(s.tx.e.clock.Now()) {
 			return tiers.Record{}, tiers.ErrNotFound
 		}
 		return w.copy(), nil
@@ -113,6 +114,9 @@ func (s *seen) written(p *part, k tiers.Key) *write {
 	defer s.tx.mu.Unlock()
 	return p.writes[k]
 }
+
+// there tells whether the key is there once the change is made.
+func (w *write) there(now time.Time) bool { return !w.deleted && w.record.Live(now) }
 
 func (w *write) copy() tiers.Record {
 	r := w.record
@@ -190,7 +194,7 @@ func (s *seen) buffer(p *part, w *write) error {
 	tx := s.tx
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
-	if tx.over {
+	if tx.late() {
 		return tooLate()
 	}
 	tx.saves++
@@ -257,7 +261,7 @@ func (s *seen) Spaces(ctx context.Context) iter.Seq2[tiers.Space, error] {
 		}
 		s.tx.mu.Lock()
 		for k, w := range p.writes {
-			if !w.deleted {
+			if w.there(s.tx.e.clock.Now()) {
 				all = append(all, k.Space())
 			}
 		}

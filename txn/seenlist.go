@@ -130,8 +130,8 @@ type overlay struct {
 func (m *overlay) step() (tiers.Record, error, bool) { //nolint:revive // the order of iter.Pull2
 	for {
 		if m.held == nil && !m.whole && m.ended == nil {
-			if r, err := m.pull(); err != nil {
-				return r, err, true
+			if r, bad := m.pull(); bad != nil {
+				return r, bad, true
 			}
 		}
 		if m.ended != nil {
@@ -150,7 +150,7 @@ func (m *overlay) step() (tiers.Record, error, bool) { //nolint:revive // the or
 		if m.held != nil && m.held.Name == w.record.Name {
 			m.held = nil // the transaction's own counts
 		}
-		if !w.deleted {
+		if w.there(m.s.tx.e.clock.Now()) {
 			return w.copy(), nil, true
 		}
 	}
@@ -172,7 +172,7 @@ func (m *overlay) pull() (tiers.Record, error) {
 		m.last = r.Name
 		return r, m.s.tx.Fail(err)
 	}
-	return tiers.Record{}, nil //nolint:nilerr // what ended the listing is kept
+	return tiers.Record{}, nil
 }
 
 // noteRange keeps what the tier has listed, for the commit.
@@ -187,7 +187,7 @@ func (s *seen) noteRange(p *part, q tiers.Query, m *overlay) {
 	r.Query.Limit, r.Query.KeysOnly = 0, true
 	s.tx.mu.Lock()
 	defer s.tx.mu.Unlock()
-	if !s.tx.over {
+	if !s.tx.late() {
 		p.ranges = append(p.ranges, r)
 	}
 }
@@ -225,7 +225,7 @@ func (s *seen) LoadMany(ctx context.Context, ks []tiers.Key) (out []tiers.Record
 			switch w := s.written(p, k); {
 			case w == nil:
 				rest, at = append(rest, k), append(at, i)
-			case !w.deleted:
+			case w.there(s.tx.e.clock.Now()):
 				out[i] = w.copy()
 			}
 		}

@@ -321,8 +321,10 @@ func (j *Journaled) overtake(ctx context.Context, k tiers.Key, v tiers.Version) 
 	if err != nil || !found || row.Version >= v {
 		return
 	}
-	j.apply.mu.Lock() // it may be on its way
-	defer j.apply.mu.Unlock()
+	if j.apply.turn.Acquire(ctx, 1) != nil { // it may be on its way
+		return
+	}
+	defer j.apply.turn.Release(1)
 	if err := j.system.Done(context.WithoutCancel(ctx), []tiers.Row{row}); err != nil {
 		j.log.WarnContext(ctx, "a row of the journal that was overtaken stays until it is applied", "tier", j.name)
 	}

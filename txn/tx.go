@@ -26,6 +26,7 @@ type work struct {
 	ctx      context.Context //nolint:containedctx // snapshots end with it
 
 	mu       sync.Mutex
+	ended    bool    // the function of the transaction has returned
 	parts    []*part // in the order of the engine's members
 	changes  int     // writes that are buffered
 	bytes    int64   // of their keys and values
@@ -75,7 +76,7 @@ func (tx *Tx) ID() string { return tx.id }
 
 // OnCommit has fn called once the transaction is known to be committed, before
 // Update returns, in the order in which they were given. A panic in it goes on to
-// Update's caller, though the transaction stands; later ones are not called then.
+// Update's caller, though the transaction stands and later ones are still called.
 // What a savepoint asked for is forgotten when it is rolled back.
 func (tx *Tx) OnCommit(fn func(context.Context)) {
 	tx.mu.Lock()
@@ -99,7 +100,7 @@ func (tx *Tx) Fail(err error) error {
 	}
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
-	if tx.poison == nil && !tx.over {
+	if tx.poison == nil && !tx.late() {
 		tx.poison = err
 	}
 	return err
@@ -136,7 +137,7 @@ func (tx *Tx) Update(ctx context.Context, fn func(*Tx) error) error {
 		}
 		tx.mu.Lock()
 		defer tx.mu.Unlock()
-		if tx.over {
+		if tx.late() {
 			return // it is being committed, without what comes too late
 		}
 		tx.rollback(mark)
@@ -161,7 +162,7 @@ func (w *work) rollback(mark int) {
 func (tx *Tx) takeBack(mark int, tier string, ks []tiers.Key) {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
-	if tx.over {
+	if tx.late() {
 		return
 	}
 	w := tx.work
@@ -202,13 +203,16 @@ func (tx *Tx) alive(ctx context.Context) error {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
 	switch {
-	case tx.over:
+	case tx.late():
 		return tooLate()
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
 	return nil
 }
+
+// late tells whether the transaction, or the savepoint, is over. The lock is held.
+func (tx *Tx) late() bool { return tx.over || tx.ended }
 
 func tooLate() error {
 	return tiers.Hint(tiers.ErrTxDone, "a transaction ends with its function; begin another one")
@@ -218,6 +222,13 @@ func (tx *Tx) end() {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
 	tx.over = true
+}
+
+// endAll ends the transaction with all its savepoints.
+func (tx *Tx) endAll() {
+	tx.mu.Lock()
+	defer tx.mu.Unlock()
+	tx.over, tx.ended = true, true
 }
 
 func (tx *Tx) afterEnd() {
@@ -242,7 +253,7 @@ func (tx *Tx) part(ctx context.Context, name string) (*part, error) {
 	}
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
-	if tx.over {
+	if tx.late() {
 		return nil, tooLate()
 	}
 	for _, p := range tx.parts {
@@ -304,7 +315,7 @@ func (tx *Tx) note(p *part, k tiers.Key, v tiers.Version) error {
 	}
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
-	if tx.over {
+	if tx.late() {
 		return tooLate()
 	}
 	if was, again := p.reads[k]; again && was != v {

@@ -14,7 +14,6 @@ import (
 
 	"github.com/sagestore/sagestore/config"
 	"github.com/sagestore/sagestore/manager"
-	"github.com/sagestore/sagestore/tiers"
 )
 
 func (a *app) journalCommand() *cobra.Command {
@@ -196,18 +195,10 @@ committed.`,
 	return c
 }
 
-// remembered is how long the outcome of a transaction is known at least.
-const remembered = 24 * time.Hour
-
 func (a *app) outcome(ctx context.Context, m *manager.Manager, id uuid.UUID) error {
 	became, err := m.Outcome(ctx, id.String())
 	if err != nil {
 		return err
-	}
-	began := time.Unix(id.Time().UnixTime())
-	if became == manager.RolledBack && tiers.SystemClock().Now().Sub(began) > remembered {
-		return tiers.Hint(fmt.Errorf("the transaction %s began on %s, and what became of one is known for a day only", id, instant(began)),
-			"load the keys that it would have changed")
 	}
 	if a.json {
 		err = a.printJSON(map[string]string{"transaction": id.String(), "outcome": string(became)})
