@@ -26,10 +26,11 @@ func flips(t *testing.T) int {
 	if os.Getenv("CI") == "true" {
 		return 400
 	}
-	return 100
+	return 60
 }
 
 func TestEveryFlippedBitIsFoundAndNothingOfItIsRestored(t *testing.T) {
+	t.Parallel()
 	recipient, identity := newIdentity(t)
 	for _, c := range []struct {
 		why string
@@ -41,6 +42,7 @@ func TestEveryFlippedBitIsFoundAndNothingOfItIsRestored(t *testing.T) {
 		}},
 	} {
 		t.Run(c.why, func(t *testing.T) {
+			t.Parallel()
 			whole := newBucket()
 			o := options(t)
 			c.set(&o)

@@ -162,6 +162,7 @@ func kills(t *testing.T, usual int) int {
 }
 
 func TestAKillAtEachStepOfARestoreLeavesTheOldStoreOrTheNewOne(t *testing.T) {
+	t.Parallel()
 	dir, backups := t.TempDir(), t.TempDir()
 	restored, old := changed(t, dir, Dir(backups))
 	seen := map[string]bool{}
@@ -182,8 +183,8 @@ func TestAKillAtEachStepOfARestoreLeavesTheOldStoreOrTheNewOne(t *testing.T) {
 			t.Errorf("decided %v, against the old one: %s", decided, cmp.Diff(old, got))
 		}
 		// The next one comes to its end, and nothing is left of this one.
-		if !child(t, "restore", dir, backups, 1000, 0) {
-			t.Fatal("the next restore did not end")
+		if _, err := mustRepo(t, Dir(backups), options(t)).Restore(t.Context(), Latest, inPlace(dir)); err != nil {
+			t.Fatal(err)
 		}
 		if d := cmp.Diff(restored, state(t, dir)); d != "" {
 			t.Error(d)
@@ -226,6 +227,7 @@ func TestAKillAtEachStepOfARestoreLeavesTheOldStoreOrTheNewOne(t *testing.T) {
 }
 
 func TestAKillOfARestoreBesideLeavesAllOrNothing(t *testing.T) {
+	t.Parallel()
 	dir, backups := t.TempDir(), t.TempDir()
 	restored, _ := changed(t, dir, Dir(backups))
 	for step := 0; ; step++ {
@@ -235,8 +237,10 @@ func TestAKillOfARestoreBesideLeavesAllOrNothing(t *testing.T) {
 		if there := err == nil; there != done {
 			t.Errorf("at step %d: it is there: %v", step, there)
 		}
-		if !done && !child(t, "beside", here, backups, 1000, 0) {
-			t.Fatal("the next one did not end")
+		if !done {
+			if _, err := mustRepo(t, Dir(backups), options(t)).Restore(t.Context(), Latest, RestoreOptions{To: filepath.Join(here, "to")}); err != nil {
+				t.Fatal(err)
+			}
 		}
 		if d := cmp.Diff(restored, state(t, filepath.Join(here, "to"))); d != "" {
 			t.Error(d)
@@ -249,6 +253,7 @@ func TestAKillOfARestoreBesideLeavesAllOrNothing(t *testing.T) {
 }
 
 func TestAKillOfABackupOrOfItsRemovalLeavesNoPartOfOne(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	newStore(t, dir).close(t)
 	check := func(t *testing.T, backups string) (n int) {
