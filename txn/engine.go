@@ -209,12 +209,12 @@ const remembered = 24 * time.Hour
 // does one that changed nothing, or publishers alone. ErrKey: that is no id of a transaction.
 // ErrCommitUnknown: it is too long ago to tell.
 func (e *Engine) Outcome(ctx context.Context, id string) (Outcome, error) {
+	if e.committer == nil {
+		return "", &tiers.Error{Op: "outcome", Tx: id, Err: tiers.ErrUnsupported, Hint: "without a database nothing is remembered of transactions"}
+	}
 	made, err := uuid.Parse(id)
 	if err != nil || made.Version() != 7 {
 		return "", &tiers.Error{Op: "outcome", Err: fmt.Errorf("%w: %.64q names no transaction", tiers.ErrKey, id), Hint: "take the Tx of the error, or the ID of the transaction"}
-	}
-	if e.committer == nil {
-		return "", &tiers.Error{Op: "outcome", Tx: id, Err: tiers.ErrUnsupported, Hint: "without a database nothing is remembered of transactions"}
 	}
 	committed, err := e.committer.Outcome(ctx, id)
 	switch {
