@@ -321,7 +321,7 @@ func TestLifetimesCountFromTheSave(t *testing.T) {
 	t.Parallel()
 	w := open(t, t.TempDir(), false)
 	ctx := context.Background()
-	begun := time.Now()
+	begun := tiers.SystemClock().Now()
 	err := w.Update(ctx, func(tx *txn.Tx) error {
 		for _, name := range names {
 			long, short := record("long", "x"), record("short", "x")

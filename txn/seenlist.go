@@ -134,12 +134,9 @@ func (m *overlay) step() (tiers.Record, error, bool) { //nolint:revive // the or
 				return r, bad, true
 			}
 		}
-		if m.ended != nil {
-			return tiers.Record{}, nil, false
-		}
 		switch {
-		case m.held == nil && len(m.own) == 0:
-			return tiers.Record{}, nil, false
+		case m.ended != nil || m.held == nil && len(m.own) == 0:
+			return tiers.Record{}, nil, false //nolint:nilerr // list answers what ended it
 		case len(m.own) == 0 || m.held != nil && m.order*strings.Compare(m.held.Name, m.own[0].record.Name) < 0:
 			r := *m.held
 			m.held = nil
