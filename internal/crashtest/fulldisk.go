@@ -79,12 +79,15 @@ func fill(t *testing.T, tier tiers.Tier) (saved []tiers.Key) {
 			t.Fatal("the disk does not get full")
 		}
 		k := diskKey(i)
-		_, err := tier.Save(t.Context(), diskRecord(k, 50_000), tiers.Cond{})
+		err := diskSave(t.Context(), tier, i)
 		switch {
 		case err == nil:
 			saved = append(saved, k)
 			refused = 0
 		case errors.Is(err, tiers.ErrFull):
+			if err := nothingOf(t.Context(), tier, k); err != nil {
+				t.Fatalf("after a refusal: %v", err)
+			}
 			refused++
 		default:
 			t.Fatalf("after %d saves: %v, want tiers.ErrFull", len(saved), err)
@@ -92,6 +95,38 @@ func fill(t *testing.T, tier tiers.Tier) (saved []tiers.Key) {
 	}
 	return saved
 }
+
+// diskSave saves a record. Every second time it commits it together with a row of
+// the journal, where the store can.
+func diskSave(ctx context.Context, tier tiers.Tier, i int) error {
+	r := diskRecord(diskKey(i), 50_000)
+	committer, ok := tiers.As[tiers.Committer](tier)
+	if !ok || i%2 == 0 {
+		_, err := tier.Save(ctx, r, tiers.Cond{})
+		return err
+	}
+	_, err := committer.Commit(ctx, tiers.Commit{
+		ID: fmt.Sprint("full-", i), Saves: []tiers.Record{r}, Rows: []tiers.Row{{Record: r, Tier: "cache"}},
+	})
+	return err
+}
+
+// nothingOf answers what a refused operation has left.
+func nothingOf(ctx context.Context, tier tiers.Tier, k tiers.Key) error {
+	if _, err := tier.Load(ctx, k); !errors.Is(err, tiers.ErrNotFound) {
+		return fmt.Errorf("its record %s: %w", k.Name, errors.Join(err, errLeft))
+	}
+	system, ok := tiers.As[tiers.System](tier)
+	if !ok {
+		return nil
+	}
+	if _, err := system.Pending(ctx, "cache", k); !errors.Is(err, tiers.ErrNotFound) {
+		return fmt.Errorf("its row %s: %w", k.Name, errors.Join(err, errLeft))
+	}
+	return nil
+}
+
+var errLeft = errors.New("it is there")
 
 func diskKey(i int) tiers.Key {
 	return tiers.Key{Category: "crash.test", Name: fmt.Sprintf("disk-%04d", i)}
