@@ -334,7 +334,7 @@ func TestLifetimesCountFromTheSave(t *testing.T) {
 			}
 			saved[name] = tiers.SystemClock().Now()
 		}
-		time.Sleep(60 * time.Millisecond) // the point is that time passes
+		time.Sleep(time.Second) // the point is that time passes
 		for _, name := range names {
 			if got := loaded(t, tx.Tier(name), "short"); got != "" {
 				t.Errorf("%s: %q is there after its time", name, got)
@@ -350,7 +350,7 @@ func TestLifetimesCountFromTheSave(t *testing.T) {
 			t.Errorf("%s: %q is there after the commit", name, got)
 		}
 		r, err := w.all[name].Load(ctx, at("long"))
-		if late := r.Expires.Sub(saved[name].Add(time.Hour)); err != nil || late > 10*time.Millisecond {
+		if late := r.Expires.Sub(saved[name].Add(time.Hour)); err != nil || late > 900*time.Millisecond {
 			t.Errorf("%s: it expires %v late, %v", name, late, err)
 		}
 	}
