@@ -14,6 +14,7 @@ type System interface {
 	Facts
 	Journal
 	Sessions
+	Locker
 
 	// Changes answers counters that grow whenever any process changes the
 	// journal or a session. It is cheap enough to be asked every 100 ms, and
@@ -121,10 +122,10 @@ type Sessions interface {
 	SessionsSince(ctx context.Context, seq uint64) iter.Seq2[Session, error]
 }
 
-// Locker is offered by a [System] whose processes share a host: locks that end
-// with the process that holds them, and not before.
+// Locker has locks that end with the process that holds them, and not before: one
+// that was stopped for a while still has what it had.
 type Locker interface {
-	// Lock takes the lock of that name, unless somebody has it. unlock gives it
-	// back.
-	Lock(name string) (unlock func(), ok bool, err error)
+	// Lock takes the lock of that name, unless somebody has it, by this handle or
+	// another one. unlock gives it back, once.
+	Lock(ctx context.Context, name string) (unlock func(), ok bool, err error)
 }

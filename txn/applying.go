@@ -193,16 +193,27 @@ func (j *Journaled) drainOnce(ctx context.Context) error {
 	if b, err := j.system.Backlog(ctx, j.name); err != nil || b.Rows == 0 {
 		return errors.Join(err, j.look(ctx))
 	}
-	l, err := j.lease(ctx)
+	unlock, err := j.alone(ctx)
 	if err != nil {
 		return err
 	}
-	defer l.release(ctx)
-	err = j.drainAll(ctx, l)
+	defer unlock()
+	err = j.drainAll(ctx)
 	return errors.Join(err, j.look(ctx))
 }
 
-func (j *Journaled) drainAll(ctx context.Context, l *lease) error {
+// alone makes one process at a time apply rows, or answers errBusy. A row that two
+// apply could come to the tier late, after it was removed from the journal and its
+// key deleted, and bring the key back.
+func (j *Journaled) alone(ctx context.Context) (unlock func(), err error) {
+	unlock, ok, err := j.system.Lock(ctx, j.name+".applier")
+	if err == nil && !ok {
+		err = errBusy
+	}
+	return unlock, err
+}
+
+func (j *Journaled) drainAll(ctx context.Context) error {
 	var left error
 	for after := uint64(0); ; {
 		rows, err := j.system.Due(ctx, j.name, after, applyRows)
@@ -210,9 +221,6 @@ func (j *Journaled) drainAll(ctx context.Context, l *lease) error {
 			return errors.Join(err, left)
 		}
 		after = rows[len(rows)-1].Seq
-		if err := l.renew(ctx); err != nil {
-			return err
-		}
 		done, err := j.applyRows(ctx, rows)
 		if e := j.system.Done(ctx, done); e != nil {
 			return errors.Join(err, e)

@@ -27,7 +27,5 @@
 //   - Rows that this process makes are seen by it at once, those of other
 //     processes within a tenth of a second. Without rows, calls cost nothing
 //     extra.
-//   - One process at a time applies rows, told by a lock that ends with it, or,
-//     where processes do not share a host, by a lease in the journal that outlives
-//     a crash by seconds.
+//   - One process at a time applies rows, told by a lock that ends with it.
 package txn

@@ -378,7 +378,7 @@ func TestAStoppedApplierIsNotOvertaken(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	one, two := open(t, dir, false), open(t, dir, false)
-	unlock, ok, err := one.db.Lock("file.applier")
+	unlock, ok, err := one.db.Lock(t.Context(), "file.applier")
 	if err != nil || !ok {
 		t.Fatal(ok, err)
 	}

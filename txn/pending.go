@@ -95,15 +95,12 @@ func (j *Journaled) Drop(ctx context.Context, rows []tiers.Row) (dropped int, er
 			return context.Cause(ctx)
 		}
 		defer j.apply.turn.Release(1)
-		l, err := j.leaseSoon(ctx)
+		unlock, err := j.aloneSoon(ctx)
 		if err != nil {
 			return err
 		}
-		defer l.release(ctx)
+		defer unlock()
 		for some := range slices.Chunk(rows, applyRows) {
-			if err := l.renew(ctx); err != nil {
-				return err
-			}
 			n, err := j.dropRows(ctx, some)
 			dropped += n
 			if err != nil {
@@ -136,12 +133,12 @@ func (j *Journaled) dropRows(ctx context.Context, rows []tiers.Row) (dropped int
 	return len(still), nil
 }
 
-// leaseSoon waits for another process that applies rows.
-func (j *Journaled) leaseSoon(ctx context.Context) (*lease, error) {
+// aloneSoon waits for another process that applies rows.
+func (j *Journaled) aloneSoon(ctx context.Context) (unlock func(), err error) {
 	for {
-		l, err := j.lease(ctx)
+		unlock, err := j.alone(ctx)
 		if !errors.Is(err, errBusy) {
-			return l, err
+			return unlock, err
 		}
 		if j.clock.Sleep(ctx, firstRetry) != nil {
 			return nil, err

@@ -16,7 +16,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/sagestore/sagestore/internal/powerloss"
 	"github.com/sagestore/sagestore/internal/torture/check"
@@ -59,8 +58,8 @@ type machine struct {
 }
 
 // store is what the processes are told of the store at a place.
-func (m *machine) store(dir string, ahead time.Duration) map[string]any {
-	s := map[string]any{"Dir": dir, "Ahead": ahead}
+func (m *machine) store(dir string) map[string]any {
+	s := map[string]any{"Dir": dir}
 	if m.run["Normal"] == true {
 		s["Normal"] = true
 	}
@@ -86,17 +85,17 @@ func (m *machine) record(t *testing.T, fresh bool) powerloss.Recording {
 		t.Fatal(err)
 	}
 	if !fresh {
-		if out, err := m.command(t.Context(), "found", map[string]any{"Store": m.store(base, 0)}).CombinedOutput(); err != nil {
+		if out, err := m.command(t.Context(), "found", map[string]any{"Store": m.store(base)}).CombinedOutput(); err != nil {
 			t.Fatalf("make a store: %v: %s", err, out)
 		}
 	}
 	if out, err := exec.CommandContext(t.Context(), "cp", "-a", base, before).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	spec := map[string]any{"Store": m.store(base, 0), "Log": m.path("log"), "Name": "w", "Seed": seed(t), "Callers": 4}
+	spec := map[string]any{"Store": m.store(base), "Log": m.path("log"), "Name": "w", "Seed": seed(t), "Callers": 4}
 	maps.Copy(spec, m.run)
 	if m.run["Normal"] == true {
-		spec["Store"] = m.store(base, 0)
+		spec["Store"] = m.store(base)
 	}
 	cmd := m.command(t.Context(), "work", spec, "strace", "-f", "-xx", "-s", "16777216", "-qq",
 		"-o", m.path("trace"), "-e", "trace="+powerloss.Calls, "-e", "signal=none")
@@ -139,7 +138,7 @@ func (m *machine) check(ctx context.Context, dir string, cut powerloss.Cut, befo
 	if err := os.WriteFile(asks, []byte(strings.Join(ids, "\n")), 0o600); err != nil {
 		return nil, err
 	}
-	spec := map[string]any{"Store": m.store(dir, 5*time.Second), "Asks": asks, "Answers": answers}
+	spec := map[string]any{"Store": m.store(dir), "Asks": asks, "Answers": answers}
 	if out, err := m.command(ctx, "recover", spec).CombinedOutput(); err != nil {
 		return []check.Fault{{Kind: "recovery", Text: fmt.Sprintf("%v: %s", err, bytes.TrimSpace(out))}}, nil
 	}

@@ -74,7 +74,7 @@ func TestAStoreWhoseFirstCommitWasCutOffOpens(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := &machine{binary: build(t, "")}
-	b, err := json.Marshal(map[string]any{"Store": m.store(dir, 0)})
+	b, err := json.Marshal(map[string]any{"Store": m.store(dir)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -79,9 +79,6 @@ func (h *history) round(ctx context.Context) ([]check.Fault, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := h.outlive(ctx); err != nil {
-			return nil, err
-		}
 	}
 	lines, asks, err := h.read(logs)
 	if err != nil {
@@ -109,24 +106,6 @@ func (h *history) round(ctx context.Context) ([]check.Fault, error) {
 		}
 	}
 	return faults, nil
-}
-
-// outlive lets the leases of the dead run out: it waits, or has all clocks that
-// come after go ahead of the machine's by so much.
-func (h *history) outlive(ctx context.Context) error {
-	until, err := leases(ctx, h.store.places().Database)
-	if err != nil {
-		return err
-	}
-	left := until.Sub(h.clock.Now().Add(h.store.Ahead)) + 10*time.Millisecond
-	switch {
-	case left <= 0:
-		return nil
-	case h.waits:
-		return h.clock.Sleep(ctx, left)
-	}
-	h.store.Ahead += left
-	return nil
 }
 
 // generation runs workers side by side until all of them are dead.

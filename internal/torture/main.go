@@ -58,7 +58,6 @@ func run(ctx context.Context, args []string) error {
 	flags.IntVar(&t.lanes, "lanes", 2, "how many `stores` at a time")
 	flags.IntVar(&t.callers, "callers", 4, "`goroutines` of each worker")
 	flags.BoolVar(&t.plain, "plain", false, "single saves and deletes only")
-	flags.BoolVar(&t.waits, "waits", false, "wait for the leases of the dead, instead of letting clocks go ahead")
 	flags.BoolVar(&t.quiet, "quiet", false, "no progress")
 	if err := flags.Parse(args); err != nil {
 		return err

@@ -201,3 +201,11 @@ func TestARowOfAnotherProcessThatIsAppliedDuringACommitIsAConflict(t *testing.T)
 		t.Errorf("two transactions were acknowledged that add 1, and the sum is %d, %v", v.N, err)
 	}
 }
+
+// aheadClock is ahead of another one.
+type aheadClock struct {
+	tiers.Clock
+	by time.Duration
+}
+
+func (c aheadClock) Now() time.Time { return c.Clock.Now().Add(c.by) }

@@ -140,15 +140,6 @@ type tappedSystem struct {
 	t *tapped
 }
 
-// Lock is that of the store inside, so that appliers meet as they do without taps.
-func (s *tappedSystem) Lock(name string) (unlock func(), ok bool, err error) {
-	locker, is := s.System.(tiers.Locker)
-	if !is {
-		return func() {}, true, nil
-	}
-	return locker.Lock(name)
-}
-
 func (s *tappedSystem) Append(ctx context.Context, rows []tiers.Row, conds []tiers.Cond, limit int64) ([]tiers.Row, error) {
 	s.t.pass("append.before")
 	out, err := s.System.Append(ctx, rows, conds, limit)

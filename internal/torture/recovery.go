@@ -97,18 +97,6 @@ func waitForJournal(ctx context.Context, path string) (err error) {
 	}
 }
 
-// leases answers when the last lease of an applier ends.
-func leases(ctx context.Context, path string) (until time.Time, err error) {
-	db, err := sql.Open("sqlite", "file:"+path+"?mode=rw&_pragma=busy_timeout(5000)")
-	if err != nil {
-		return until, err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	var last sql.NullInt64
-	err = db.QueryRowContext(ctx, "SELECT max(expires) FROM journal WHERE tier LIKE '%.applier'").Scan(&last)
-	return time.UnixMicro(last.Int64), err
-}
-
 // outcomes asks for each transaction of a file.
 func outcomes(ctx context.Context, m *manager.Manager, asks, answers string) (err error) {
 	in, err := os.Open(asks) //nolint:gosec // named by the parent

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/sagestore/sagestore/config"
 	"github.com/sagestore/sagestore/internal/torture/check"
@@ -23,9 +22,6 @@ type store struct {
 	Redis  string // address; empty: the cache is kept in files
 	Prefix string
 	Normal bool // SQLite with synchronous: normal
-	// Ahead is by how much the clock is ahead of the machine's. It grows after
-	// each crash, so that a lease of the dead is over at once.
-	Ahead time.Duration
 }
 
 // spec is what a process of the torture is told to do.
@@ -89,16 +85,8 @@ func (s store) open(ctx context.Context, p *points, opened func(string, tiers.Ti
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return nil, err
 	}
-	return manager.Open(ctx, s.config(), p.tap(all.Tiers(), opened), manager.WithClock(aheadClock{tiers.SystemClock(), s.Ahead}))
+	return manager.Open(ctx, s.config(), p.tap(all.Tiers(), opened))
 }
-
-// aheadClock is ahead of another one.
-type aheadClock struct {
-	tiers.Clock
-	by time.Duration
-}
-
-func (c aheadClock) Now() time.Time { return c.Clock.Now().Add(c.by) }
 
 func readSpec(arg string) (s spec, err error) {
 	if err := json.Unmarshal([]byte(arg), &s); err != nil {

@@ -28,7 +28,6 @@ type torture struct {
 	cache   string
 	callers int
 	plain   bool
-	waits   bool
 	quiet   bool
 	lanes   int    // stores at a time; 0: one
 	exe     string // program of the children; empty: this one

@@ -23,6 +23,7 @@ type system struct {
 	seq      uint64 // of the journal
 	sessions map[sessionKey]*tiers.Session
 	turn     uint64 // of the sessions
+	locks    map[string]bool
 }
 
 var _ tiers.System = (*system)(nil)
@@ -30,7 +31,7 @@ var _ tiers.System = (*system)(nil)
 func newSystem(clock tiers.Clock) *system {
 	return &system{
 		clock: clock, facts: map[string][]byte{}, journals: map[string]*journal{},
-		sessions: map[sessionKey]*tiers.Session{},
+		sessions: map[sessionKey]*tiers.Session{}, locks: map[string]bool{},
 	}
 }
 
@@ -58,6 +59,23 @@ func (s *system) enter(ctx context.Context, op string) error {
 
 func (s *system) fail(op string, err error) error {
 	return tiers.Fail(op, "memory", tiers.Key{}, err)
+}
+
+// Lock takes a lock among those who share the tier.
+func (s *system) Lock(ctx context.Context, name string) (unlock func(), ok bool, err error) {
+	if err := s.enter(ctx, "lock"); err != nil {
+		return nil, false, err
+	}
+	defer s.mu.Unlock()
+	if s.locks[name] {
+		return nil, false, nil
+	}
+	s.locks[name] = true
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.locks, name)
+	}, true, nil
 }
 
 // Changes answers the counters of journal and sessions.

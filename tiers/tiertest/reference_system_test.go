@@ -21,6 +21,7 @@ type books struct {
 	sessions map[[2]string]tiers.Session
 	seq      uint64
 	changes  tiers.Changes
+	locks    map[string]bool
 }
 
 type rowKey struct {
@@ -33,6 +34,7 @@ var _ tiers.System = (*reference)(nil)
 func newBooks() books {
 	return books{
 		facts: map[string][]byte{}, rows: map[rowKey]tiers.Row{}, issued: map[string]tiers.Version{}, sessions: map[[2]string]tiers.Session{},
+		locks: map[string]bool{},
 	}
 }
 
@@ -47,6 +49,23 @@ func yielding[V any](vs []V, err error) iter.Seq2[V, error] {
 			}
 		}
 	}
+}
+
+func (t *reference) Lock(ctx context.Context, name string) (unlock func(), ok bool, err error) {
+	leave, err := t.enter(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	defer leave()
+	if t.locks[name] {
+		return nil, false, nil
+	}
+	t.locks[name] = true
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.locks, name)
+	}, true, nil
 }
 
 func (t *reference) Fact(ctx context.Context, name string) ([]byte, error) {

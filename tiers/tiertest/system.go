@@ -69,6 +69,11 @@ func collect[V any](t *T, what string, seq func(func(V, error) bool)) []V {
 func systemRules() []rule {
 	return []rule{
 		{
+			name: "a lock has one holder",
+			why:  "who applies rows must not be followed by another one who does",
+			run:  lockHasOneHolder,
+		},
+		{
 			name: "changes grow with every change",
 			why:  "other processes look at nothing else to learn that there is something new",
 			run:  changesGrow,
@@ -140,6 +145,29 @@ func systemRules() []rule {
 	}
 }
 
+func lockHasOneHolder(t *T) {
+	handles := []tiers.System{t.system(), t.system()}
+	if other, ok := t.second(); ok {
+		handles = append(handles, other)
+	}
+	lock := func(s tiers.System, name string, want bool) (unlock func()) {
+		unlock, ok, err := s.Lock(t.ctx, name)
+		if err != nil || ok != want {
+			t.Fatalf("the lock %s: %v, %s, want %v", name, ok, said(err), want)
+		}
+		return unlock
+	}
+	for i, holder := range handles {
+		unlock := lock(holder, "a", true)
+		for _, s := range handles {
+			lock(s, "a", false)
+		}
+		lock(handles[(i+1)%len(handles)], "b", true)()
+		unlock()
+	}
+	lock(handles[0], "a", true)()
+}
+
 func (t *T) changes(s tiers.System) tiers.Changes {
 	c, err := s.Changes(t.ctx)
 	if err != nil {
@@ -191,6 +219,7 @@ func changesGrow(t *T) {
 func systemOperations(s tiers.System) map[string]func(ctx context.Context) error {
 	k := named("k")
 	return map[string]func(ctx context.Context) error{
+		"lock":     func(ctx context.Context) error { _, _, err := s.Lock(ctx, "lock"); return err },
 		"fact":     func(ctx context.Context) error { _, err := s.Fact(ctx, "fact"); return err },
 		"set fact": func(ctx context.Context) error { _, err := s.SetFact(ctx, "fact", []byte("v"), false); return err },
 		"facts":    func(ctx context.Context) error { return lastError(s.Facts(ctx, "")) },

@@ -35,6 +35,7 @@ type flawedSystem struct {
 	*reference
 	setFact func(ctx context.Context, name string, value []byte, ifAbsent bool) ([]byte, error)
 	facts   func(ctx context.Context, prefix string) iter.Seq2[tiers.Fact, error]
+	lock    func(ctx context.Context, name string) (func(), bool, error)
 	append  func(ctx context.Context, rows []tiers.Row, conds []tiers.Cond, limit int64) ([]tiers.Row, error)
 	listing func(ctx context.Context, tier string, q tiers.Query) iter.Seq2[tiers.Row, error]
 	due     func(ctx context.Context, tier string, after uint64, limit int) ([]tiers.Row, error)
@@ -63,6 +64,10 @@ func (f *flawedSystem) SetFact(ctx context.Context, name string, value []byte, i
 
 func (f *flawedSystem) Facts(ctx context.Context, prefix string) iter.Seq2[tiers.Fact, error] {
 	return or(f.facts, f.reference.Facts, f.facts != nil)(ctx, prefix)
+}
+
+func (f *flawedSystem) Lock(ctx context.Context, name string) (func(), bool, error) {
+	return or(f.lock, f.reference.Lock, f.lock != nil)(ctx, name)
 }
 
 func (f *flawedSystem) Append(ctx context.Context, rows []tiers.Row, conds []tiers.Cond, limit int64) ([]tiers.Row, error) {
@@ -157,6 +162,18 @@ func systemFlaws() []systemFlaw {
 				f.inside(func() { f.reference.facts[name] = value })
 				return v, err
 			}
+		}},
+		{"gives a lock to everybody", "system/a lock has one holder", func(f *flawedSystem) {
+			f.lock = func(context.Context, string) (func(), bool, error) { return func() {}, true, nil }
+		}},
+		{"never gives a lock back", "system/a lock has one holder", func(f *flawedSystem) {
+			f.lock = func(ctx context.Context, name string) (func(), bool, error) {
+				_, ok, err := f.reference.Lock(ctx, name)
+				return func() {}, ok, err
+			}
+		}},
+		{"has one lock for all names", "system/a lock has one holder", func(f *flawedSystem) {
+			f.lock = func(ctx context.Context, _ string) (func(), bool, error) { return f.reference.Lock(ctx, "one") }
 		}},
 		{"loses the owner", "journal/an appended row is pending as it is", rewritten(func(_ *flawedSystem, row *tiers.Row, _ *tiers.Cond) { row.Owner = "" })},
 		{"ignores floors", "journal/versions of rows grow and respect floors", rewritten(func(_ *flawedSystem, row *tiers.Row, _ *tiers.Cond) { row.Version = 0 })},
