@@ -15,36 +15,25 @@ import (
 // that sync every save take a minute, which only CI has.
 func TestManagerKeepsTheContractOfItsTiers(t *testing.T) {
 	t.Parallel()
-	homes := []string{"memory", "database"}
-	if os.Getenv("CI") == "true" {
-		homes = append(homes, "cache", "file")
-	}
-	for _, home := range homes {
-		t.Run(home, func(t *testing.T) {
-			t.Parallel()
-			tiertest.Run(t, tiertest.Config{
-				Open: func(ctx context.Context, dir string, clock tiers.Clock) (tiers.Tier, error) {
-					m, err := openHome(ctx, home, dir, clock)
-					if err != nil {
-						return nil, err
-					}
-					return m.AsTier(home), nil
-				},
-				Durable: home != "memory",
-				Shared:  home != "memory",
-				Require: []tiertest.Capability{tiertest.Exister, tiertest.Toucher},
-			})
-		})
-	}
+	keepsTheContract(t, homes([]string{"memory", "database"}, "cache", "file"), (*manager.Manager).AsTier, tiertest.Exister, tiertest.Toucher)
 }
 
 // A transaction with one call in it is like the call.
 func TestTransactionKeepsTheContractOfItsTiers(t *testing.T) {
 	t.Parallel()
-	homes := []string{"memory"}
+	keepsTheContract(t, homes([]string{"memory"}, "database"), (*manager.Manager).AsTierOfTransactions, tiertest.Exister)
+}
+
+// homes adds those that only CI has the time for.
+func homes(always []string, inCI ...string) []string {
 	if os.Getenv("CI") == "true" {
-		homes = append(homes, "database")
+		return append(always, inCI...)
 	}
+	return always
+}
+
+func keepsTheContract(t *testing.T, homes []string, adapt func(*manager.Manager, string) tiers.Tier, require ...tiertest.Capability) {
+	t.Helper()
 	for _, home := range homes {
 		t.Run(home, func(t *testing.T) {
 			t.Parallel()
@@ -54,11 +43,11 @@ func TestTransactionKeepsTheContractOfItsTiers(t *testing.T) {
 					if err != nil {
 						return nil, err
 					}
-					return m.AsTierOfTransactions(home), nil
+					return adapt(m, home), nil
 				},
 				Durable: home != "memory",
 				Shared:  home != "memory",
-				Require: []tiertest.Capability{tiertest.Exister},
+				Require: require,
 			})
 		})
 	}

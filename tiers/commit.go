@@ -97,7 +97,6 @@ type Publisher interface {
 type Reservation struct {
 	Version Version   // of the live record; 0: absent
 	Created time.Time // of the live record
-	Expires time.Time // of the live record; zero: never
 	Next    Version   // above all that were issued, and below those of all later saves
 }
 

@@ -1,6 +1,7 @@
 package txn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -154,13 +155,7 @@ func (p *part) keys() []tiers.Key {
 }
 
 func compareKeys(a, b tiers.Key) int {
-	if d := strings.Compare(a.Namespace, b.Namespace); d != 0 {
-		return d
-	}
-	if d := strings.Compare(a.Category, b.Category); d != 0 {
-		return d
-	}
-	return strings.Compare(a.Name, b.Name)
+	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Category, b.Category), strings.Compare(a.Name, b.Name))
 }
 
 // overtaken marks a conflict over a key that was not read.
@@ -461,25 +456,24 @@ func (c *commitment) note(done *tiers.Committed) {
 		c.result(c.decides, done.Saves)
 	}
 	for i := range done.Rows {
-		r := &done.Rows[i]
-		c.put(place{r.Tier, r.Key}, r.Version, r.Deleted)
+		if r := &done.Rows[i]; !r.Deleted {
+			c.put(place{r.Tier, r.Key}, r.Version)
+		}
 	}
 }
 
+// result keeps those that a store of records gave, which are 0 for deletes.
 func (c *commitment) result(p *part, saved []tiers.Record) {
 	for i := range saved {
-		w := p.writes[saved[i].Key]
-		c.put(place{p.name, saved[i].Key}, saved[i].Version, w == nil || w.deleted)
+		c.put(place{p.name, saved[i].Key}, saved[i].Version)
 	}
 }
 
-func (c *commitment) put(at place, v tiers.Version, deleted bool) {
+func (c *commitment) put(at place, v tiers.Version) {
 	c.tx.mu.Lock()
 	defer c.tx.mu.Unlock()
 	if c.tx.result == nil {
 		c.tx.result = make(map[place]tiers.Version, c.tx.changes)
 	}
-	if !deleted {
-		c.tx.result[at] = v
-	}
+	c.tx.result[at] = v
 }

@@ -382,14 +382,7 @@ func TestReadThenWriteLosesNothing(t *testing.T) {
 		for i := range callers {
 			g.Go(func() {
 				for range each {
-					err := w.Update(ctx, func(tx *txn.Tx) error {
-						for _, name := range names {
-							if err := increment(ctx, tx.Tier(name)); err != nil {
-								return err
-							}
-						}
-						return nil
-					}, txn.Options{Retry: 10000})
+					err := w.incrementAll(ctx, names, 10000)
 					if err != nil {
 						t.Errorf("caller %d: %v", i, err)
 						return
@@ -404,6 +397,18 @@ func TestReadThenWriteLosesNothing(t *testing.T) {
 			}
 		}
 	})
+}
+
+// incrementAll counts up on several tiers in one transaction.
+func (w *store) incrementAll(ctx context.Context, on []string, retry int) error {
+	return w.Update(ctx, func(tx *txn.Tx) error {
+		for _, name := range on {
+			if err := increment(ctx, tx.Tier(name)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, txn.Options{Retry: retry})
 }
 
 func increment(ctx context.Context, tier tiers.Tier) error {
@@ -431,14 +436,7 @@ func TestBareSavesAndTransactionsLoseNothing(t *testing.T) {
 		for range 2 {
 			g.Go(func() {
 				for range each {
-					err := w.Update(ctx, func(tx *txn.Tx) error {
-						for _, name := range names {
-							if err := increment(ctx, tx.Tier(name)); err != nil {
-								return err
-							}
-						}
-						return nil
-					}, txn.Options{Retry: 10000})
+					err := w.incrementAll(ctx, names, 10000)
 					if err != nil {
 						t.Error(err)
 						return
@@ -506,42 +504,41 @@ func TestVersionsGrowWhoeverWrites(t *testing.T) {
 func TestNobodySeesAPart(t *testing.T) {
 	eachStore(t, func(t *testing.T, w *store) {
 		t.Helper()
-		ctx, stop := context.WithCancel(context.Background())
-		var g sync.WaitGroup
-		for _, first := range names {
-			for _, second := range names {
-				if first == second {
-					continue
-				}
-				g.Go(func() {
-					for ctx.Err() == nil {
-						a := number(t, w.all[first])
-						b := number(t, w.all[second])
-						if b < a {
-							t.Errorf("%s had %d already, %s still %d", first, a, second, b)
-							return
-						}
-					}
-				})
-			}
-		}
-		for range 25 {
-			err := w.Update(ctx, func(tx *txn.Tx) error {
-				for _, name := range names {
-					if err := increment(ctx, tx.Tier(name)); err != nil {
-						return err
-					}
-				}
-				return nil
-			}, txn.Options{})
-			if err != nil {
-				t.Error(err)
-				break
-			}
-		}
-		stop()
-		g.Wait()
+		nobodySeesAPart(t, w, w, names)
 	})
+}
+
+// nobodySeesAPart lets one handle count up on several tiers at once, and demands
+// that who reads by another one sees none of them behind.
+func nobodySeesAPart(t *testing.T, writer, reader *store, of []string) {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	var g sync.WaitGroup
+	for _, first := range of {
+		for _, second := range of {
+			if first == second {
+				continue
+			}
+			g.Go(func() {
+				for ctx.Err() == nil {
+					a := number(t, reader.all[first])
+					b := number(t, reader.all[second])
+					if b < a {
+						t.Errorf("%s had %d already, %s still %d", first, a, second, b)
+						return
+					}
+				}
+			})
+		}
+	}
+	for range 25 {
+		if err := writer.incrementAll(ctx, of, 0); err != nil {
+			t.Error(err)
+			break
+		}
+	}
+	stop()
+	g.Wait()
 }
 
 func number(t *testing.T, tier tiers.Tier) (n int) {

@@ -167,7 +167,7 @@ func (j *Journaled) issue(ctx context.Context, ks []tiers.Key, above tiers.Versi
 	out := make([]tiers.Reservation, len(ks))
 	for i := range found {
 		out[i] = tiers.Reservation{
-			Version: found[i].Version, Created: found[i].Created, Expires: found[i].Expires, Next: max(j.least(), found[i].Version+1, above+1),
+			Version: found[i].Version, Created: found[i].Created, Next: max(j.least(), found[i].Version+1, above+1),
 		}
 	}
 	return out, nil

@@ -3,7 +3,6 @@ package txn_test
 import (
 	"context"
 	"errors"
-	"sync"
 	"testing"
 
 	"github.com/sagestore/sagestore/internal/redistest"
@@ -63,42 +62,7 @@ func commitIsSeen(t *testing.T, one, two *store, seen func()) {
 func TestBetweenProcessesNobodySeesAPart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	one, two := open(t, dir, false), open(t, dir, false)
-	ctx, stop := context.WithCancel(context.Background())
-	var g sync.WaitGroup
-	for _, first := range durable {
-		for _, second := range durable {
-			if first == second {
-				continue
-			}
-			g.Go(func() {
-				for ctx.Err() == nil {
-					a := number(t, two.all[first])
-					b := number(t, two.all[second])
-					if b < a {
-						t.Errorf("%s had %d already, %s still %d", first, a, second, b)
-						return
-					}
-				}
-			})
-		}
-	}
-	for range 25 {
-		err := one.Update(ctx, func(tx *txn.Tx) error {
-			for _, name := range durable {
-				if err := increment(ctx, tx.Tier(name)); err != nil {
-					return err
-				}
-			}
-			return nil
-		}, txn.Options{})
-		if err != nil {
-			t.Error(err)
-			break
-		}
-	}
-	stop()
-	g.Wait()
+	nobodySeesAPart(t, open(t, dir, false), open(t, dir, false), durable)
 }
 
 func TestBetweenProcessesAChangeAfterTheReadIsAConflict(t *testing.T) {

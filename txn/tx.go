@@ -202,6 +202,11 @@ func (w *write) bytes() int64 { return int64(len(w.record.Name) + len(w.record.V
 func (tx *Tx) alive(ctx context.Context) error {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
+	return tx.usable(ctx)
+}
+
+// usable is alive for who holds the lock.
+func (tx *Tx) usable(ctx context.Context) error {
 	switch {
 	case tx.late():
 		return tooLate()
@@ -248,13 +253,10 @@ func (tx *Tx) Tier(name string) tiers.Tier { return &seen{tx: tx, name: name} }
 
 // part answers what the transaction knows of a tier, for a call.
 func (tx *Tx) part(ctx context.Context, name string) (*part, error) {
-	if err := tx.alive(ctx); err != nil {
-		return nil, err
-	}
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
-	if tx.late() {
-		return nil, tooLate()
+	if err := tx.usable(ctx); err != nil {
+		return nil, err
 	}
 	for _, p := range tx.parts {
 		if p.name == name {

@@ -43,14 +43,7 @@ func TestTwoHandlesLoseNothing(t *testing.T) {
 					for range callers {
 						g.Go(func() {
 							for range each {
-								err := w.Update(ctx, func(tx *txn.Tx) error {
-									for _, name := range tiersOf {
-										if err := increment(ctx, tx.Tier(name)); err != nil {
-											return err
-										}
-									}
-									return nil
-								}, txn.Options{Retry: 100000})
+								err := w.incrementAll(ctx, tiersOf, 100000)
 								if err != nil {
 									t.Error(err)
 									return

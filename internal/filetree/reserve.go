@@ -47,7 +47,7 @@ func (t *Tree) Reserve(ctx context.Context, ks []tiers.Key, above tiers.Version)
 		}
 		after[i] = found.Record.Version
 		if found.Record.Live(look.now) {
-			out[i].Version, out[i].Created, out[i].Expires = found.Record.Version, found.Record.Created, found.Record.Expires
+			out[i].Version, out[i].Created = found.Record.Version, found.Record.Created
 		}
 	}
 	next, err := t.mark.nextOf(ctx, above, after)

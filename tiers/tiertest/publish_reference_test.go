@@ -90,7 +90,7 @@ func (t *reference) Reserve(ctx context.Context, ks []tiers.Key, above tiers.Ver
 			return nil, tiers.Fail("reserve", "reference", k, err)
 		}
 		r, _ := t.live(k)
-		out[i] = tiers.Reservation{Version: r.Version, Created: r.Created, Expires: r.Expires, Next: t.next(tiers.Micro(t.clock.Now()))}
+		out[i] = tiers.Reservation{Version: r.Version, Created: r.Created, Next: t.next(tiers.Micro(t.clock.Now()))}
 	}
 	return out, nil
 }

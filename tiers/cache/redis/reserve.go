@@ -68,16 +68,14 @@ func (t *Tier) newReserve(ks []tiers.Key, above tiers.Version) *call {
 const unreadable = tiers.Version(maxVersion + 1)
 
 func (t *Tier) parseReserved(text []byte, out []tiers.Reservation) error {
-	if len(text) != 9+8+24*len(out) {
+	if len(text) != 9+8+16*len(out) {
 		return fmt.Errorf("%w: redis answered %d bytes for %d keys", tiers.ErrCorrupt, len(text), len(out))
 	}
 	be := binary.BigEndian
 	next := tiers.Version(be.Uint64(text[9:]))
 	for i := range out {
-		at := text[17+24*i:]
-		out[i] = tiers.Reservation{
-			Version: tiers.Version(be.Uint64(at)), Created: tiers.FromMicro(int64At(at[8:])), Expires: tiers.FromMicro(int64At(at[16:])), Next: next,
-		}
+		at := text[17+16*i:]
+		out[i] = tiers.Reservation{Version: tiers.Version(be.Uint64(at)), Created: tiers.FromMicro(int64At(at[8:])), Next: next}
 		next++
 	}
 	t.noteVersion(next - 1)
@@ -86,18 +84,18 @@ func (t *Tier) parseReserved(text []byte, out []tiers.Reservation) error {
 
 // luaReserve: KEYS are the mark and n records; ARGV[2] is a version that all have
 // to be above. The reply has the first of n versions one after another, and for
-// each record its version, when it was created and when it expires: zeros when it
-// is absent, and a version above the highest when it can't be read.
+// each record its version and when it was created: zeros when it is absent, and a
+// version above the highest when it can't be read.
 const luaReserve = `
 local n = #KEYS - 1
 local high, found = math.max(get_mark(KEYS[1]), (unpack_('>I8', ARGV[2]))), {}
 for i = 1, n do
   local h = head(KEYS[i + 1])
   if h then
-    found[i] = sub(h, 3, 18) .. sub(h, 27, 34)
+    found[i] = sub(h, 3, 18)
     high = math.max(high, (unpack_('>I8', h, 3)))
-  elseif h == nil then found[i] = pack('>I8I8I8', 0, 0, 0)
-  else found[i] = pack('>I8I8I8', highest + 1, 0, 0) end
+  elseif h == nil then found[i] = pack('>I8I8', 0, 0)
+  else found[i] = pack('>I8I8', highest + 1, 0) end
 end
 local first = math.max(now, high + 1)
 call('SET', KEYS[1], pack('>I8', first + n - 1))
