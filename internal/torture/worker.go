@@ -82,7 +82,7 @@ func work(ctx context.Context, s spec) error {
 	var wg sync.WaitGroup
 	for g := range s.Callers {
 		wg.Go(func() {
-			c := &caller{worker: w, by: fmt.Sprintf("%d-%d-%d", s.Slot, s.Gen, g), rng: rand.New(rand.NewPCG(s.Seed, uint64(g)))} //nolint:gosec // not a secret
+			c := &caller{worker: w, by: fmt.Sprintf("%d-%d-%d", s.Slot, s.Gen, g), onTheWay: map[string]bool{}, rng: rand.New(rand.NewPCG(s.Seed, uint64(g)))} //nolint:gosec // not a secret
 			for i := 0; s.Ops == 0 || i < s.Ops; i++ {
 				c.n = i
 				c.step(ctx)
@@ -121,6 +121,10 @@ type caller struct {
 	by  string
 	rng *rand.Rand
 	n   int // of the step
+
+	// onTheWay are own keys with a write that nobody answered for: it may come
+	// until a later one is acknowledged, also between a read and a condition.
+	onTheWay map[string]bool
 }
 
 // ended tells the log what became of an operation.
@@ -135,6 +139,18 @@ func (c *caller) ended(op string, err error, versions ...check.Cell) string {
 	}
 	c.log.line(l)
 	return l.Kind
+}
+
+// endedOwn is ended for a key that nobody else writes.
+func (c *caller) endedOwn(at, op string, err error, versions ...check.Cell) string {
+	kind := c.ended(op, err, versions...)
+	switch kind {
+	case check.Ack:
+		delete(c.onTheWay, at)
+	case check.Unknown:
+		c.onTheWay[at] = true
+	}
+	return kind
 }
 
 // during gives an operation a deadline, now and then a short one.
@@ -191,7 +207,7 @@ func (c *caller) single(ctx context.Context) {
 		cell.Deleted = true
 		try()
 		_, err := col.Delete(ctx, key)
-		if c.ended(op, err) == check.Ack {
+		if c.endedOwn(cell.At, op, err) == check.Ack {
 			c.expect(ctx, tier, key, "")
 		}
 		return
@@ -199,7 +215,7 @@ func (c *caller) single(ctx context.Context) {
 		cell.Cond = true
 		try()
 		e, err := col.SaveEntry(ctx, key, v, manager.IfVersion(7))
-		c.ended(op, err, check.Cell{Version: uint64(e.Version)})
+		c.endedOwn(cell.At, op, err, check.Cell{Version: uint64(e.Version)})
 		return
 	}
 	var opts []manager.SaveOption
@@ -212,9 +228,10 @@ func (c *caller) single(ctx context.Context) {
 	}
 	try()
 	e, err := col.SaveEntry(ctx, key, v, opts...)
-	if c.ended(op, err, check.Cell{Version: uint64(e.Version)}) == check.Ack {
+	onTheWay := c.onTheWay[cell.At]
+	if c.endedOwn(cell.At, op, err, check.Cell{Version: uint64(e.Version)}) == check.Ack {
 		c.expect(ctx, tier, key, op)
-	} else if len(opts) > 0 && errors.Is(err, tiers.ErrConflict) {
+	} else if len(opts) > 0 && errors.Is(err, tiers.ErrConflict) && !onTheWay {
 		c.log.bad("%s: the condition of %s failed although nobody else writes %s/%s: %v", c.by, op, tier, key, err)
 	}
 }
