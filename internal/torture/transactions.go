@@ -47,11 +47,11 @@ func (c *caller) update(ctx context.Context, fn func(ctx context.Context, a *att
 		return
 	}
 	if err == nil {
-		c.ended(begun, nil, a.versions()...)
+		c.note(c.ended(begun, nil, a.versions()...), a.wrote...)
 		then(a)
 		return
 	}
-	c.ended(begun, err)
+	c.note(c.ended(begun, err), a.wrote...)
 	if !answer(err) {
 		c.log.bad("%s: transaction %s ended in %v", c.by, begun, err)
 	}

@@ -122,7 +122,7 @@ type caller struct {
 	rng *rand.Rand
 	n   int // of the step
 
-	// onTheWay are own keys with a write that nobody answered for: it may come
+	// onTheWay are keys with a write that nobody answered for: it may come
 	// until a later one is acknowledged, also between a read and a condition.
 	onTheWay map[string]bool
 }
@@ -141,15 +141,22 @@ func (c *caller) ended(op string, err error, versions ...check.Cell) string {
 	return l.Kind
 }
 
-// endedOwn is ended for a key that nobody else writes.
-func (c *caller) endedOwn(at, op string, err error, versions ...check.Cell) string {
-	kind := c.ended(op, err, versions...)
-	switch kind {
-	case check.Ack:
-		delete(c.onTheWay, at)
-	case check.Unknown:
-		c.onTheWay[at] = true
+// note keeps which of the keys that were written may still change.
+func (c *caller) note(kind string, wrote ...check.Cell) {
+	for _, w := range wrote {
+		switch kind {
+		case check.Ack:
+			delete(c.onTheWay, w.At)
+		case check.Unknown:
+			c.onTheWay[w.At] = true
+		}
 	}
+}
+
+// endedOwn is ended for a key that nobody else writes.
+func (c *caller) endedOwn(cell check.Cell, op string, err error, versions ...check.Cell) string {
+	kind := c.ended(op, err, versions...)
+	c.note(kind, cell)
 	return kind
 }
 
@@ -207,7 +214,7 @@ func (c *caller) single(ctx context.Context) {
 		cell.Deleted = true
 		try()
 		_, err := col.Delete(ctx, key)
-		if c.endedOwn(cell.At, op, err) == check.Ack {
+		if c.endedOwn(cell, op, err) == check.Ack {
 			c.expect(ctx, tier, key, "")
 		}
 		return
@@ -215,7 +222,7 @@ func (c *caller) single(ctx context.Context) {
 		cell.Cond = true
 		try()
 		e, err := col.SaveEntry(ctx, key, v, manager.IfVersion(7))
-		c.endedOwn(cell.At, op, err, check.Cell{Version: uint64(e.Version)})
+		c.endedOwn(cell, op, err, check.Cell{Version: uint64(e.Version)})
 		return
 	}
 	var opts []manager.SaveOption
@@ -229,7 +236,7 @@ func (c *caller) single(ctx context.Context) {
 	try()
 	e, err := col.SaveEntry(ctx, key, v, opts...)
 	onTheWay := c.onTheWay[cell.At]
-	if c.endedOwn(cell.At, op, err, check.Cell{Version: uint64(e.Version)}) == check.Ack {
+	if c.endedOwn(cell, op, err, check.Cell{Version: uint64(e.Version)}) == check.Ack {
 		c.expect(ctx, tier, key, op)
 	} else if len(opts) > 0 && errors.Is(err, tiers.ErrConflict) && !onTheWay {
 		c.log.bad("%s: the condition of %s failed although nobody else writes %s/%s: %v", c.by, op, tier, key, err)
