@@ -1,0 +1,28 @@
+package manager_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/sagestore/sagestore/manager"
+	"github.com/sagestore/sagestore/sagetest"
+)
+
+func TestScopesTellClockAndConfiguration(t *testing.T) {
+	start := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
+	m := sagetest.Open(t, manager.WithClock(sagetest.NewClock(start)))
+	err := m.Update(t.Context(), func(tx *manager.Tx) error {
+		for _, s := range []manager.Scope{m, m.Namespace("acme"), tx} {
+			if now := manager.ClockOf(s).Now(); !now.Equal(start) {
+				t.Errorf("the clock of a %T says %v, it was given %v", s, now, start)
+			}
+			if manager.ConfigOf(s) != m.Config() {
+				t.Errorf("a %T has a configuration of its own", s)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
