@@ -85,14 +85,22 @@ type Backup struct {
 	Dest       string    `yaml:"dest"`     // directory, or URL of a bucket
 	Retention  Retention `yaml:"retention"`
 	Keep       Keep      `yaml:"keep"`
-	Recipients []string  `yaml:"recipients"` // age public keys
-	Webhook    Secret    `yaml:"webhook"`    // URL told about each outcome
-	Cache      bool      `yaml:"cache"`      // include the cache tier
+	Jitter     TTL       `yaml:"jitter"`      // by how much stores are spread; "none"
+	Recipients []string  `yaml:"recipients"`  // age public keys
+	Identities []Secret  `yaml:"identities"`  // age private keys
+	SigningKey Secret    `yaml:"signing_key"` // of manifests, 16 bytes at least
+	Rehearse   string    `yaml:"rehearse"`    // how often a backup is restored to a temporary place: never, weekly, ...
+	Temp       string    `yaml:"temp"`        // directory for what is unpacked to be verified; "": the system's
+	Webhook    Secret    `yaml:"webhook"`     // URL told about each outcome
+	OnSuccess  []string  `yaml:"on_success"`  // command told about it: a line for the shell, or a program and its arguments
+	OnFailure  []string  `yaml:"on_failure"`
+	Cache      bool      `yaml:"cache"` // include the cache tier, where it keeps files
 }
 
-// Keep is what a backup's retention keeps besides the newest: the last backup
-// of so many days, weeks and months.
+// Keep is what a backup's retention keeps: the newest so many, instead of
+// retention, and besides the last backup of so many days, weeks and months.
 type Keep struct {
+	Last    int `yaml:"last"`
 	Daily   int `yaml:"daily"`
 	Weekly  int `yaml:"weekly"`
 	Monthly int `yaml:"monthly"`

@@ -244,6 +244,17 @@ func checkBackup(f *faults, c *Config) {
 			}
 		}
 	}
+	if _, written := c.origin.find("backup", "retention"); b.Keep.Last > 0 && (written || c.origin == nil && b.Retention != 0) {
+		f.add([]string{"backup", "keep", "last"}, "contradicts "+c.where("backup", "retention")+": remove one")
+	}
+	if n := len(b.SigningKey); n > 0 && n < 16 {
+		f.add(at("signing_key"), fmt.Sprintf("has %d bytes (not shown), and 16 are needed: make one with openssl rand -base64 32", n))
+	}
+	for _, id := range b.Identities {
+		if !strings.Contains(string(id), "AGE-SECRET-KEY-1") && !strings.Contains(string(id), "PRIVATE KEY") {
+			f.add(at("identities"), "holds a text that is no private key of age (not shown): one begins with AGE-SECRET-KEY-1, and age-keygen makes one")
+		}
+	}
 	for _, r := range b.Recipients {
 		switch {
 		case strings.HasPrefix(strings.ToUpper(r), "AGE-SECRET-KEY-"):

@@ -41,8 +41,10 @@ func TestTheExampleFileLoadsWithEverythingSwitchedOn(t *testing.T) {
 		t.Fatalf("the settings were not found:\n%s", all)
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "sage.key"), []byte(strings.Repeat("ab", 32)+"\n"), 0o600); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"sage.key", "backup.sign"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(strings.Repeat("ab", 32)+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	c, err := config.Parse([]byte(all), config.Source(filepath.Join(dir, "c.yaml")), config.Drivers(drivers()), env(nil))
 	if err != nil {

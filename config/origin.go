@@ -75,6 +75,12 @@ func leafText(v reflect.Value) string {
 		return strconv.FormatBool(*t)
 	case []string:
 		return strings.Join(t, ", ")
+	case []Secret:
+		texts := make([]string, len(t))
+		for i, s := range t {
+			texts[i] = string(s)
+		}
+		return strings.Join(texts, "\x00")
 	default:
 		return fmt.Sprint(t)
 	}

@@ -55,9 +55,33 @@ type BackupPlan struct {
 	Dest       string // absolute directory, or URL of a bucket
 	Retention  Retention
 	Keep       Keep
+	Jitter     time.Duration // 0: as the interval has it; below 0: none
 	Recipients []string
+	Identities []Secret
+	SigningKey Secret
+	Rehearse   time.Duration // at least this long between rehearsals; 0: with every backup; below 0: never
+	Temp       string        // absolute; "": the system's
 	Webhook    Secret
+	OnSuccess  []string // one: for the shell; more: a program and its arguments
+	OnFailure  []string
 	Cache      bool
+}
+
+// rehearseEvery answers how far rehearsals are apart. A day that a run is late
+// must not leave out the next rehearsal, so it is a little less.
+func rehearseEvery(word string) time.Duration {
+	const day = 24 * time.Hour
+	switch word {
+	case "never":
+		return -1
+	case "daily":
+		return day - 6*time.Hour
+	case "weekly":
+		return 7*day - 6*time.Hour
+	case "monthly":
+		return 28*day - 6*time.Hour
+	}
+	return 0
 }
 
 // KeyRing holds decoded encryption keys. It is empty without an encryption
@@ -190,7 +214,12 @@ func (e *Effective) plan() {
 	b := c.Backup
 	e.Backup = BackupPlan{
 		Enabled: b.Enabled && !e.InMemory, Interval: b.Interval, At: b.At, Zone: b.Zone, Cron: b.Cron, Dest: b.Dest,
-		Retention: b.Retention, Keep: b.Keep, Recipients: b.Recipients, Webhook: b.Webhook, Cache: b.Cache,
+		Retention: b.Retention, Keep: b.Keep, Recipients: b.Recipients, Identities: b.Identities, SigningKey: b.SigningKey,
+		Temp: b.Temp, Webhook: b.Webhook, OnSuccess: b.OnSuccess, OnFailure: b.OnFailure, Cache: b.Cache,
+		Rehearse: rehearseEvery(b.Rehearse), Jitter: -1,
+	}
+	if b.Jitter != "none" {
+		e.Backup.Jitter, _ = b.Jitter.Duration()
 	}
 	switch {
 	case b.Cron != "":

@@ -125,7 +125,7 @@ func (s schema) leaf(t reflect.Type, k key) node {
 		return grammar(sizePattern)
 	case reflect.TypeFor[Retention]():
 		return grammar(retentionPattern)
-	case reflect.TypeFor[[]string]():
+	case reflect.TypeFor[[]string](), reflect.TypeFor[[]Secret]():
 		return node{"anyOf": []node{text, {"type": "array", "items": text}}}
 	}
 	switch t.Kind() {

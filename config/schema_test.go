@@ -194,7 +194,7 @@ categories:
   app.notes: {near: [memory], ttl: "${env:TTL:-2w}", tier: database}
 session: {idle_limit: never}
 checkpoints: {enabled: true, interval: 300, max: 5, strategy: every 3}
-backup: {enabled: true, interval: weekly, at: "04:30", retention: 30d, keep: {daily: 0, weekly: 4}, recipients: age1x}
+backup: {enabled: true, interval: weekly, at: "04:30", retention: 30d, keep: {daily: 0, weekly: 4}, recipients: age1x, jitter: none, identities: ["${env:ID:-AGE-SECRET-KEY-1X}"], signing_key: 0123456789abcdef, rehearse: monthly, temp: /tmp, on_failure: mail-admin, on_success: [touch, /run/backup]}
 encryption: {current: "", keys: {"2026": "` + strings.Repeat("ab", 32) + `"}}
 `,
 	}
@@ -239,6 +239,9 @@ func TestTheSchemaRefusesWhatIsWrongByItself(t *testing.T) {
 		"backup: {interval: dayly}",
 		"backup: {retention: 0}",
 		"backup: {keep: {daily: -1}}",
+		"backup: {keep: {last: 0}}",
+		"backup: {rehearse: sometimes}",
+		"backup: {jitter: -1m}",
 		"data_dir: [a]",
 		"- a",
 		"persistence: {default_store: file}\nredis: {url: redis://h}",

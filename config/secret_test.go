@@ -67,7 +67,7 @@ func TestAConfigurationHidesItsSecrets(t *testing.T) {
 redis: {url: "redis://u:hunter2@h"}
 postgres: {url: postgres://h/d, password: hunter2}
 database: {driver: postgres}
-backup: {webhook: https://h/hunter2}
+backup: {webhook: https://h/hunter2, signing_key: hunter2-hunter2-hunter2, identities: [AGE-SECRET-KEY-1hunter2]}
 encryption: {current: k, keys: {k: "${env:KEY}"}}
 tiers: {archive: {driver: s3, api_key: hunter2, bucket: "s3://hunter2:hunter2@h", prefix: "${env:P}"}}
 `, env(map[string]string{"KEY": key, "P": "hunter2"}))

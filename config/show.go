@@ -57,6 +57,11 @@ func shown(l leaf) string {
 			return v.String()
 		}
 		return hidden
+	case []Secret:
+		if len(v) == 0 {
+			return ""
+		}
+		return hidden
 	case int:
 		if v == 0 && l.def == "" {
 			return "" // the driver's default

@@ -49,11 +49,7 @@ func (e *Effective) Warnings() []Warning {
 		warn("keeps everything in this process: it is gone at the end", "in_memory")
 	}
 	e.warnCategories(warn)
-	if c.Backup.Enabled && !e.InMemory {
-		warn("is accepted but not active yet", "backup")
-	} else if !c.Backup.Enabled && (c.Backup.Interval != "" || c.Backup.Cron != "" || c.Backup.Dest != "") {
-		warn("is not enabled, and not active yet", "backup")
-	}
+	e.warnBackup(warn)
 	if c.Checkpoints != (Checkpoints{}) {
 		warn("is accepted but not active yet", "checkpoints")
 	}
@@ -67,6 +63,22 @@ func (e *Effective) Warnings() []Warning {
 		all[i] = Warning{File: w.File, Line: w.Line, Path: w.Path, Message: w.Problem}
 	}
 	return all
+}
+
+func (e *Effective) warnBackup(warn func(string, ...string)) {
+	b := e.raw.Backup
+	switch {
+	case b.Enabled && e.InMemory:
+		warn("backs up nothing: everything lives in this process", "backup")
+	case !b.Enabled && (b.Interval != "" || b.Cron != "" || b.Dest != ""):
+		warn("is not enabled: no backup is made by itself, only by sagestore backup create or serve", "backup")
+	}
+	if b.Cache && e.drivers["cache"] == "redis" {
+		warn("has no effect: what Redis holds is in no backup", "backup", "cache")
+	}
+	if len(b.Recipients) > 0 && len(b.Identities) == 0 && b.Rehearse != "" && b.Rehearse != "never" {
+		warn("has no effect: without identities an encrypted backup can't be opened again later", "backup", "rehearse")
+	}
 }
 
 func (e *Effective) warnCategories(warn func(string, ...string)) {
