@@ -47,6 +47,10 @@ type Range struct {
 type RowRead struct {
 	Tier string
 	Read
+	// Unread: the key was not read, and is only written. The version is not looked
+	// at: it holds if no row of the key that was made after Since has left the
+	// journal, which a row whose version was reserved before might be below.
+	Unread bool
 }
 
 // RowRange is a listing of another tier.

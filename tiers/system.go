@@ -89,6 +89,9 @@ type Backlog struct {
 	Rows   int64
 	Bytes  int64 // of keys and values
 	Oldest time.Time
+	// Version is the highest that a row of the tier ever had. A store that is
+	// [Committer] has to know it.
+	Version Version
 }
 
 // Session is a row of the sessions of a store.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -277,26 +278,16 @@ func (c *commitment) rows(ctx context.Context, out *tiers.Commit) error {
 	if len(c.journaled) == 0 {
 		return nil
 	}
-	switch {
-	case c.tx.since != nil:
-		out.Since = *c.tx.since
-	case !c.again:
-		// Nothing was read, so an older one will do: if it finds a change that it
-		// should not, the next attempt asks.
-		out.Since = c.journaled[0].rows.sequence()
-	default:
-		now, err := c.e.committer.Sequence(ctx)
-		if err != nil {
-			return err
-		}
-		out.Since = now
+	above, err := c.since(ctx, out)
+	if err != nil {
+		return err
 	}
 	keys, held := make([][]tiers.Key, len(c.journaled)), make([][]reservation, len(c.journaled))
 	var g errgroup.Group
 	for i, p := range c.journaled {
 		keys[i] = p.keys()
 		ask := func() (err error) {
-			if held[i], err = p.rows.reserve(ctx, keys[i]); err != nil {
+			if held[i], err = p.rows.reserve(ctx, keys[i], p.wasRead, above[i]); err != nil {
 				return tiers.Fail("commit", p.name, tiers.Key{}, err)
 			}
 			return p.sameRanges(ctx)
@@ -320,6 +311,37 @@ func (c *commitment) rows(ctx context.Context, out *tiers.Commit) error {
 	return nil
 }
 
+// since notes from where on the commit has to look for changes, and answers the
+// highest version that rows of each journaled tier had by then.
+func (c *commitment) since(ctx context.Context, out *tiers.Commit) ([]tiers.Version, error) {
+	least := uint64(0)
+	switch {
+	case c.tx.since != nil:
+		out.Since = *c.tx.since
+		least = out.Since
+	case c.again:
+		now, err := c.e.committer.Sequence(ctx)
+		if err != nil {
+			return nil, err
+		}
+		out.Since = now
+		least = now
+	default:
+		// Nothing was read, so an older one will do: if it finds a change that it
+		// should not, the next attempt asks.
+		out.Since = math.MaxUint64
+	}
+	above := make([]tiers.Version, len(c.journaled))
+	for i, p := range c.journaled {
+		known, err := p.rows.known(ctx, least)
+		if err != nil {
+			return nil, err
+		}
+		above[i], out.Since = known.issued, min(out.Since, known.seq)
+	}
+	return above, nil
+}
+
 // collect compares and adds what a journaled tier contributes.
 func (p *part) collect(keys []tiers.Key, held []reservation, out *tiers.Commit) error {
 	now, host := p.rows.now(), p.rows.clock.Now()
@@ -334,7 +356,7 @@ func (p *part) collect(keys []tiers.Key, held []reservation, out *tiers.Commit) 
 			return tiers.Fail("commit", p.name, k, fmt.Errorf("%w: it was changed since the transaction read it", tiers.ErrConflict))
 		}
 		if !r.unknown {
-			out.RowReads = append(out.RowReads, tiers.RowRead{Tier: p.name, Read: tiers.Read{Key: k, Version: r.version}})
+			out.RowReads = append(out.RowReads, tiers.RowRead{Tier: p.name, Read: tiers.Read{Key: k, Version: r.version}, Unread: !read})
 		}
 		w := p.writes[k]
 		if w == nil {
@@ -355,6 +377,11 @@ func (p *part) collect(keys []tiers.Key, held []reservation, out *tiers.Commit) 
 	}
 	out.RowLimits[p.name] = p.rows.limit
 	return nil
+}
+
+func (p *part) wasRead(k tiers.Key) bool {
+	_, read := p.reads[k]
+	return read
 }
 
 // sameRanges tells whether the listings of a journaled tier are as they were.

@@ -97,9 +97,11 @@ type reservation struct {
 	unknown  bool          // the tier is away, and no row answers for the key
 }
 
-// reserve answers for keys that are held. Rows are looked for before the tier is
-// asked, so that one which is applied meanwhile is seen in one of both.
-func (j *Journaled) reserve(ctx context.Context, ks []tiers.Key) ([]reservation, error) {
+// reserve answers for keys that are held, of which some were read. Rows of those are
+// looked for before the tier is asked, so that one which is applied meanwhile is seen
+// in one of both. Of the others it is enough that the versions are above those of
+// all rows that were known when the transaction began: the commit finds later ones.
+func (j *Journaled) reserve(ctx context.Context, ks []tiers.Key, read func(tiers.Key) bool, above tiers.Version) ([]reservation, error) {
 	out := make([]reservation, len(ks))
 	if len(ks) == 0 {
 		return out, nil
@@ -110,9 +112,11 @@ func (j *Journaled) reserve(ctx context.Context, ks []tiers.Key) ([]reservation,
 	if _, err := j.newRows(ctx); err != nil {
 		return nil, err
 	}
-	var above tiers.Version
 	rows := make([]*tiers.Row, len(ks))
 	for i, k := range ks {
+		if !read(k) {
+			continue
+		}
 		row, found, err := j.pending(ctx, k)
 		if err != nil {
 			return nil, err
@@ -136,6 +140,8 @@ func (j *Journaled) reserve(ctx context.Context, ks []tiers.Key) ([]reservation,
 			r.reserved = j.reserver != nil
 		}
 		switch row := rows[i]; {
+		case !read(ks[i]):
+			r.unknown = away
 		case row == nil && away:
 			if err := j.absent(ctx, tiers.ErrUnavailable); isAway(err) {
 				r.unknown = true

@@ -21,10 +21,17 @@ type view struct {
 	mu      sync.Mutex
 	busy    int       // appends on their way
 	turn    uint64    // grows with each append
-	counter uint64    // of tiers.Changes, as of the last look
+	known   known     // as of the last look
 	looked  uint64    // turn as of the last look
 	oldest  time.Time // since when there are rows, as of the last look
 	changed chan struct{}
+}
+
+// known is how far the journal had come, and the highest version of a row of the
+// tier until then, or later.
+type known struct {
+	seq    uint64
+	issued tiers.Version
 }
 
 // init makes it expect rows until the first look.
@@ -71,7 +78,7 @@ func (v *view) tell() {
 func (j *Journaled) look(ctx context.Context) error {
 	v := &j.view
 	v.mu.Lock()
-	turn, counter, looked := v.turn, v.counter, v.looked
+	turn, counter, looked := v.turn, v.known.seq, v.looked
 	v.mu.Unlock()
 	c, err := j.system.Changes(ctx)
 	if err != nil {
@@ -85,7 +92,7 @@ func (j *Journaled) look(ctx context.Context) error {
 		return err
 	}
 	v.mu.Lock()
-	v.counter, v.oldest = c.Journal, b.Oldest
+	v.known, v.oldest = known{c.Journal, b.Version}, b.Oldest
 	if v.busy == 0 && v.turn == turn {
 		v.looked = turn
 		v.rows.Store(b.Rows > 0)
@@ -97,11 +104,20 @@ func (j *Journaled) look(ctx context.Context) error {
 	return nil
 }
 
-// sequence is that of the journal as of the last look.
-func (j *Journaled) sequence() uint64 {
+// known answers what was found by the last look, after another one when that is
+// from before since.
+func (j *Journaled) known(ctx context.Context, since uint64) (known, error) {
+	if k := j.lately(); k.seq >= since {
+		return k, nil
+	}
+	err := j.look(ctx)
+	return j.lately(), err
+}
+
+func (j *Journaled) lately() known {
 	j.view.mu.Lock()
 	defer j.view.mu.Unlock()
-	return j.view.counter
+	return j.view.known
 }
 
 // watch looks for rows of other processes, and keeps what is known of the

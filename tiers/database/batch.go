@@ -2,6 +2,7 @@ package database
 
 import (
 	"context"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 
@@ -62,10 +63,11 @@ func (t *Tier) DeleteMany(ctx context.Context, ks []tiers.Key, cs []tiers.Cond) 
 }
 
 const (
-	storedVersion = `SELECT version, expires FROM records WHERE namespace = ? AND category = ? AND key = ?`
+	storedVersion = `SELECT version, expires, flags FROM records WHERE namespace = ? AND category = ? AND key = ?`
 	applyRow      = `INSERT OR REPLACE INTO records
 		(namespace, category, key, codec, schema, flags, version, created, updated, expires, value)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	applyFound = applyRow + ` RETURNING rowid`
 )
 
 // maxVersion bounds the versions that Apply takes: no clock gets there, and there
@@ -107,10 +109,12 @@ func (x *tx) apply(p *packed, c tiers.Cond) error {
 	if err != nil {
 		return err
 	}
+	var flags int64
 	var stored, live tiers.Version
 	if row != nil {
 		version, _ := row[0].(int64)
 		expires, _ := row[1].(int64)
+		flags, _ = row[2].(int64)
 		stored = tiers.Version(version) //nolint:gosec // written from a version
 		if expires == 0 || expires > now.UnixMicro() {
 			live = stored
@@ -130,9 +134,25 @@ func (x *tx) apply(p *packed, c tiers.Cond) error {
 		_, err := x.exec(deleteRow, p.Namespace, p.Category, p.Name)
 		return err
 	}
-	_, err = x.exec(applyRow, p.Namespace, p.Category, p.Name, p.Codec, int64(p.Schema), int64(p.Flags),
-		micro(p.Version), tiers.ToMicro(p.Created), tiers.ToMicro(p.Updated), tiers.ToMicro(p.Expires), p.value)
-	return err
+	if flags >= isIndexed {
+		// What REPLACE removes, no trigger sees.
+		if _, err := x.exec(deleteRow, p.Namespace, p.Category, p.Name); err != nil {
+			return err
+		}
+	}
+	args := []driver.Value{
+		p.Namespace, p.Category, p.Name, p.Codec, int64(p.Schema), p.flags(),
+		micro(p.Version), tiers.ToMicro(p.Created), tiers.ToMicro(p.Updated), tiers.ToMicro(p.Expires), p.value,
+	}
+	if p.found == nil {
+		_, err = x.exec(applyRow, args...)
+		return err
+	}
+	rowid, err := x.number(applyFound, args...)
+	if err != nil {
+		return err
+	}
+	return x.index(rowid, p.found)
 }
 
 // prepareAll makes all records ready, or answers what is wrong with each.

@@ -125,7 +125,7 @@ func (d *copied) Check(ctx context.Context) error {
 	if err != nil {
 		return d.t.fail("check", tiers.Key{}, err)
 	}
-	for _, look := range []func(context.Context, *conn) error{d.checkSchema, checkIntegrity, checkReferences} {
+	for _, look := range []func(context.Context, *conn) error{d.checkSchema, checkIntegrity, checkReferences, d.checkIndex} {
 		if err == nil {
 			err = look(ctx, c)
 		}
@@ -166,10 +166,12 @@ func (d *copied) checkSchema(ctx context.Context, c *conn) error {
 }
 
 // objects answers how everything in a database was made, by type and name. What
-// SQLite keeps for itself is left out.
+// SQLite keeps for itself is left out, and so is how it made the tables behind the
+// full-text indexes, which is its own affair.
 func objects(ctx context.Context, c *conn) (map[string]string, error) {
 	all := map[string]string{}
-	err := c.query(ctx, `SELECT type, name, coalesce(sql, '') FROM sqlite_schema WHERE type <> 'index' OR sql IS NOT NULL`, nil,
+	err := c.query(ctx, `SELECT type, name, iif(type = 'table' AND name IN (SELECT name FROM pragma_table_list WHERE type = 'shadow'), '', coalesce(sql, ''))
+		FROM sqlite_schema WHERE type <> 'index' OR sql IS NOT NULL`, nil,
 		func(row []driver.Value) (bool, error) {
 			kind, _ := row[0].(string)
 			name, _ := row[1].(string)

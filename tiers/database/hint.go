@@ -11,7 +11,8 @@ import (
 // has to search for the key and to answer when the record was created.
 const (
 	replaceRow = `UPDATE records SET codec = ?, schema = ?, flags = ?, version = ?, updated = ?, expires = ?, value = ?
-		WHERE rowid = ? AND +namespace = ? AND +category = ? AND +key = ? AND created = ? AND (+expires = 0 OR +expires > ?)`
+		WHERE rowid = ? AND +namespace = ? AND +category = ? AND +key = ? AND created = ? AND (+expires = 0 OR +expires > ?)
+		AND +flags < 256`
 	replaceVersion = replaceRow + ` AND version = ?`
 )
 
@@ -64,7 +65,8 @@ func (h *hints) keep(at hint) {
 func places(sum uint64) [2]uint64 { return [2]uint64{sum % hintCount, (sum >> 32) % hintCount} }
 
 // replace stores r in the row of the hint. It does nothing where the hint is wrong,
-// where the record there has expired, and where the condition does not hold.
+// where the record there has expired or is in the full-text index, and where the
+// condition does not hold.
 func (x *tx) replace(at hint, r *tiers.Record, value driver.Value, c tiers.Cond, now int64) (done bool, err error) {
 	query := replaceRow
 	args := append(make([]driver.Value, 0, 14), r.Codec, int64(r.Schema), int64(r.Flags), micro(r.Version),

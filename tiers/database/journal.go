@@ -32,7 +32,8 @@ const (
 	doneRow   = `DELETE FROM journal WHERE seq = ? AND tier = ? RETURNING bytes, namespace, category, key, version, deleted, expires`
 	backlogOf = `SELECT coalesce((SELECT entries FROM journal_tiers WHERE tier = ?1), 0),
 		coalesce((SELECT bytes FROM journal_tiers WHERE tier = ?1), 0),
-		coalesce((SELECT min(queued) FROM journal WHERE tier = ?1), 0)`
+		coalesce((SELECT version FROM journal_tiers WHERE tier = ?1), 0),
+		coalesce((SELECT queued FROM journal WHERE +tier = ?1 ORDER BY seq LIMIT 1), 0)`
 )
 
 // Append implements tiers.Journal.
@@ -175,8 +176,11 @@ func (x *tx) place(r *tiers.Row, s *sums, old waiting) (placed bool, err error) 
 		n.Over = tiers.Cond{} // the other one may be in the tier already
 		queued = old.queued
 	}
-	if old.live != 0 {
+	switch {
+	case old.live != 0:
 		n.Created = tiers.FromMicro(old.created)
+	case old.there: // what the tier has is gone
+		n.Created = now
 	}
 	if n.Created.IsZero() {
 		n.Created = now
@@ -410,7 +414,9 @@ func (t *Tier) Backlog(ctx context.Context, tier string) (b tiers.Backlog, err e
 		}
 		b.Rows, _ = row[0].(int64)
 		b.Bytes, _ = row[1].(int64)
-		oldest, _ := row[2].(int64)
+		version, _ := row[2].(int64)
+		b.Version = tiers.Version(version) //nolint:gosec // written from a version
+		oldest, _ := row[3].(int64)
 		b.Oldest = tiers.FromMicro(oldest)
 		return nil
 	})

@@ -118,6 +118,12 @@ func (x *tx) news(since, now int64) (map[rowKey]state, error) {
 }
 
 func (x *tx) checkRowRead(r tiers.RowRead, news map[rowKey]state, now int64) error {
+	if r.Unread {
+		if _, applied := news[rowKey{r.Tier, r.Key}]; applied {
+			return changed(r.Tier, r.Key)
+		}
+		return nil
+	}
 	row, err := x.first(pendingState, r.Tier, r.Namespace, r.Category, r.Name)
 	if err != nil {
 		return err

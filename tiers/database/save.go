@@ -17,15 +17,16 @@ const insertRecord = `INSERT INTO records
 	codec = excluded.codec, schema = excluded.schema, flags = excluded.flags, version = excluded.version,
 	updated = excluded.updated, expires = excluded.expires, value = excluded.value, created = `
 
+// A record that is in the full-text index is not replaced: see unindex.
 const (
 	// A record that has expired is as good as absent: its Created is not kept.
 	saveAny = insertRecord + `CASE WHEN records.expires = 0 OR records.expires > excluded.updated
-		THEN records.created ELSE excluded.created END RETURNING created, rowid`
+		THEN records.created ELSE excluded.created END WHERE records.flags < 256 RETURNING created, rowid`
 	saveAbsent = insertRecord + `excluded.created
-		WHERE records.expires <> 0 AND records.expires <= excluded.updated RETURNING created, rowid`
+		WHERE records.expires <> 0 AND records.expires <= excluded.updated AND records.flags < 256 RETURNING created, rowid`
 	saveOver = `UPDATE records SET codec = ?, schema = ?, flags = ?, version = ?, updated = ?, expires = ?, value = ?
 		WHERE namespace = ? AND category = ? AND key = ? AND version = ? AND (expires = 0 OR expires > ?)
-		RETURNING created, rowid`
+		AND flags < 256 RETURNING created, rowid`
 	liveVersion = `SELECT version FROM records
 		WHERE namespace = ? AND category = ? AND key = ? AND (expires = 0 OR expires > ?)`
 	deleteRow = `DELETE FROM records WHERE namespace = ? AND category = ? AND key = ? RETURNING expires`
@@ -100,11 +101,20 @@ func (t *Tier) failed(op string, k tiers.Key, err error) error {
 // packed is a record made ready for the writer: checked, and without any memory
 // of the caller's, who may go away before the writer is done.
 type packed struct {
-	tiers.Record // without its value
+	tiers.Record // without its value and index text
 	value        driver.Value
+	found        *indexed // nil: it has no place in the full-text index
 }
 
-func (p *packed) bytes() int { return len(p.Name) + valueLen(p.value) }
+func (p *packed) bytes() int { return len(p.Name) + valueLen(p.value) + p.found.bytes() }
+
+// flags are those of the row.
+func (p *packed) flags() int64 {
+	if p.found != nil {
+		return int64(p.Flags) | isIndexed
+	}
+	return int64(p.Flags)
+}
 
 func valueLen(v driver.Value) int {
 	switch v := v.(type) {
@@ -123,8 +133,12 @@ func (t *Tier) prepare(r *tiers.Record) (*packed, error) {
 	if int64(len(r.Value)) > t.maxValue {
 		return nil, fmt.Errorf("%w: the value has %d bytes, %d are allowed", tiers.ErrTooLarge, len(r.Value), t.maxValue)
 	}
-	p := &packed{Record: *r, value: pack(r)}
-	p.Value = nil
+	found, err := packIndex(r)
+	if err != nil {
+		return nil, err
+	}
+	p := &packed{Record: *r, value: pack(r), found: found}
+	p.Value, p.Index = nil, nil
 	return p, nil
 }
 
@@ -146,7 +160,7 @@ func (x *tx) save(p *packed, c tiers.Cond) (tiers.Record, error) {
 	}
 	r.Version = x.next(now)
 	at, known := x.hints.find(r.Key)
-	if known {
+	if known && p.found == nil {
 		done, err := x.replace(at, &r, p.value, c, now)
 		if done || err != nil {
 			return r, err
@@ -158,13 +172,13 @@ func (x *tx) save(p *packed, c tiers.Cond) (tiers.Record, error) {
 		query = saveAbsent
 	}
 	args := []driver.Value{
-		r.Namespace, r.Category, r.Name, r.Codec, int64(r.Schema), int64(r.Flags),
+		r.Namespace, r.Category, r.Name, r.Codec, int64(r.Schema), p.flags(),
 		micro(r.Version), now, now, tiers.ToMicro(r.Expires), p.value,
 	}
 	if conditional && want != 0 {
 		query = saveOver
 		args = []driver.Value{
-			r.Codec, int64(r.Schema), int64(r.Flags), micro(r.Version), now, tiers.ToMicro(r.Expires), p.value,
+			r.Codec, int64(r.Schema), p.flags(), micro(r.Version), now, tiers.ToMicro(r.Expires), p.value,
 			r.Namespace, r.Category, r.Name, micro(want), now,
 		}
 	}
@@ -173,13 +187,22 @@ func (x *tx) save(p *packed, c tiers.Cond) (tiers.Record, error) {
 		return tiers.Record{}, err
 	}
 	if row == nil {
+		again, err := x.unindex(r.Key, c, now)
+		if err == nil && again {
+			row, err = x.first(query, args...)
+		}
+		if err != nil {
+			return tiers.Record{}, err
+		}
+	}
+	if row == nil {
 		return tiers.Record{}, unmet(c)
 	}
 	at.created, _ = row[0].(int64)
 	at.rowid, _ = row[1].(int64)
 	x.hints.keep(at)
 	r.Created = tiers.FromMicro(at.created)
-	return r, nil
+	return r, x.index(at.rowid, p.found)
 }
 
 // unmet is why a condition does not hold that is known not to.

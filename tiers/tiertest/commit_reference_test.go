@@ -203,6 +203,12 @@ func (d *decider) holds(c tiers.Commit) error {
 	}
 	for _, r := range c.RowReads {
 		k := rowKey{r.Tier, r.Key}
+		if r.Unread {
+			if row, ok := d.recent[k]; ok && row.Seq > c.Since {
+				return about(r.Key, tiers.ErrConflict)
+			}
+			continue
+		}
 		if row, waits := d.rows[k]; waits {
 			if visible(row, now) != r.Version {
 				return about(r.Key, tiers.ErrConflict)

@@ -35,6 +35,11 @@ func commitRowRules() []rule {
 			run:  commitReadsRecent,
 		},
 		{
+			name: "a key that is only written holds against later rows that were applied",
+			why:  "what has left the journal may be above the version that was reserved before",
+			run:  commitUnread,
+		},
+		{
 			name: "a listing of another tier holds against rows",
 			why:  "a row that waits or was applied may be one that the list did not have",
 			run:  commitListsRows,
@@ -280,6 +285,37 @@ func commitReadsRecent(t *T) {
 	third := d.commit(tiers.Commit{Rows: []tiers.Row{pendingRow("cache", "k", "4")}}).Rows[0]
 	check(d, "applied since, while another row waits", false, since, rowRead("k", second.Version))
 	check(d, "the row that waits, whatever was applied since", true, since, rowRead("k", third.Version))
+}
+
+func commitUnread(t *T) {
+	d := t.desk()
+	unread := tiers.RowRead{Tier: "cache", Read: tiers.Read{Key: named("k")}, Unread: true}
+	at := func(since uint64, row tiers.Row) tiers.Commit {
+		return tiers.Commit{Since: since, RowReads: []tiers.RowRead{unread}, Rows: []tiers.Row{row}}
+	}
+	before := d.sequence()
+	d.commit(at(before, pendingRow("cache", "k", "1")))
+	second := d.commit(at(before, pendingRow("cache", "k", "2"))).Rows[0]
+	t.wantRow(d.s, second)
+	issued := func() tiers.Version {
+		b, err := d.s.Backlog(t.ctx, "cache")
+		if err != nil {
+			t.Fatalf("backlog: %v", err)
+		}
+		return b.Version
+	}
+	if v := issued(); v < second.Version {
+		t.Errorf("rows had versions up to %d, want %d", v, second.Version)
+	}
+	t.done(d.s, second)
+	d.conflicts("a later row was applied", at(before, pendingRow("cache", "k", "3")), named("k"))
+	other := at(before, pendingRow("cache", "other", "v"))
+	other.RowReads[0].Key = named("other")
+	d.commit(other)
+	if v := issued(); v < second.Version {
+		t.Errorf("rows had versions up to %d, want %d, which was applied", v, second.Version)
+	}
+	d.commit(at(second.Seq, pendingRow("cache", "k", "3")))
 }
 
 func commitListsRows(t *T) {

@@ -282,6 +282,9 @@ func rowFlaws() []commitFlaw {
 				return err
 			}
 		}},
+		{"takes nothing for overtaken", "rows/a key that is only written holds against later rows that were applied", changedCommit(func(c *tiers.Commit) {
+			c.RowReads = slices.DeleteFunc(slices.Clone(c.RowReads), func(r tiers.RowRead) bool { return r.Unread })
+		})},
 		{"checks no listings of rows", "rows/a listing of another tier holds against rows", changedCommit(func(c *tiers.Commit) { c.RowRanges = nil })},
 		{"takes every row for one of the list", "rows/a listing of another tier holds against rows", changedCommit(func(c *tiers.Commit) {
 			c.RowRanges = slices.Clone(c.RowRanges)
