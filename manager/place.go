@@ -111,7 +111,8 @@ func (p *place) encode(name string, v any, schema uint32) (tiers.Record, error) 
 	return r.core.codecs.Encode(p.key(name), v, o)
 }
 
-// put stores an encoded record.
+// put stores an encoded record, and its value with it: nobody may change that any
+// more.
 func (p *place) put(ctx context.Context, rec tiers.Record, o saveOptions) (tiers.Record, error) {
 	r := p.route
 	if p.tx != nil && p.tx.all.readOnly {
@@ -151,6 +152,9 @@ func (p *place) put(ctx context.Context, rec tiers.Record, o saveOptions) (tiers
 func (p *place) store(ctx context.Context, rec tiers.Record, cond tiers.Cond) (tiers.Record, error) {
 	r := p.route
 	if rec.Schema >= r.schema.Load() {
+		if r.lender != nil && p.tx == nil {
+			return r.lender.Take(ctx, rec, cond)
+		}
 		return p.tier.Save(ctx, rec, cond)
 	}
 	for {
@@ -194,13 +198,14 @@ func newerSchema(stored, known uint32) error {
 		"use the newer version of the program")
 }
 
-// get loads a record.
+// get loads a record. Its value may be lent: it is decoded, never changed, and
+// never handed out.
 func (p *place) get(ctx context.Context, name string) (tiers.Record, error) {
 	r := p.route
 	if err := r.settle(ctx); err != nil {
 		return tiers.Record{}, err
 	}
-	rec, err := p.tier.Load(ctx, p.key(name))
+	rec, err := p.lend(ctx, p.key(name))
 	if err != nil {
 		if errors.Is(err, tiers.ErrNotFound) {
 			r.meter.misses.Add(1)
@@ -213,6 +218,13 @@ func (p *place) get(ctx context.Context, name string) (tiers.Record, error) {
 		p.used(name)
 	}
 	return rec, nil
+}
+
+func (p *place) lend(ctx context.Context, k tiers.Key) (tiers.Record, error) {
+	if l := p.route.lender; l != nil && p.tx == nil {
+		return l.Lend(ctx, k)
+	}
+	return p.tier.Load(ctx, k)
 }
 
 // used notes that a session is in use.

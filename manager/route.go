@@ -21,6 +21,7 @@ type route struct {
 	tierName     string
 	tier         tiers.Tier
 	station      *station
+	lender       tiers.Lender  // nil: values are copied
 	exister      tiers.Exister // nil: asked for by a load
 	toucher      tiers.Toucher // nil: unsupported
 	compressOver int
@@ -88,6 +89,7 @@ func (c *core) route(category string, lib *config.Category) (*route, error) {
 		compressOver: int(policy.CompressOver), maxValue: policy.MaxValue,
 		borrowed: policy.Rule == config.RuleLibrary && !fromLib,
 	}
+	r.lender, _ = tiers.As[tiers.Lender](s.tier)
 	r.exister, _ = tiers.As[tiers.Exister](s.tier)
 	r.toucher, _ = tiers.As[tiers.Toucher](s.tier)
 	if s.info.MaxValue > 0 {

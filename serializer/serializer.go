@@ -37,7 +37,7 @@ type Codec interface {
 	// refuses what Decode could not bring back.
 	Append(dst []byte, v any) ([]byte, error)
 	// Decode fills what v points to: a *T, or a **T for a T that is a pointer
-	// itself. src is lent for the call and must not be kept. After an error
+	// itself. src is lent for the call and must be neither changed nor kept. After an error
 	// what v points to is undefined.
 	Decode(src []byte, v any) error
 }

@@ -30,6 +30,16 @@ type Batcher interface {
 	DeleteMany(ctx context.Context, ks []Key, cs []Cond) ([]bool, error)
 }
 
+// Lender loads and saves without copying values. What it keeps a value in is never
+// changed, by nobody: who wants to change a value that was lent copies it first.
+type Lender interface {
+	// Lend is Load, but for the value, which is the stored one. It stays as it is,
+	// whatever becomes of the key.
+	Lend(ctx context.Context, k Key) (Record, error)
+	// Take is Save, but for the value, which it takes over.
+	Take(ctx context.Context, r Record, c Cond) (Record, error)
+}
+
 // Exister tells whether a live record is there, without loading it.
 type Exister interface {
 	Exists(ctx context.Context, k Key) (bool, error)

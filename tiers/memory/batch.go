@@ -71,7 +71,7 @@ func (t *Tier) stageSaves(ctx context.Context, rs []tiers.Record, cs []tiers.Con
 	s := t.newStage("save", len(rs))
 	now := t.clock.Now()
 	for i := range rs {
-		s.writes[i] = t.saving(now, &rs[i], condition(cs, i))
+		s.writes[i] = t.saving(now, &rs[i], condition(cs, i), clone)
 	}
 	return s, s.stage(ctx)
 }

@@ -24,22 +24,20 @@ func (t *Tier) Load(ctx context.Context, k tiers.Key) (tiers.Record, error) {
 	return r, nil
 }
 
-// View calls fn with the record, whose value is the stored one: fn must neither
-// change it nor keep it. It saves those the copy who decode it at once. A save
-// in the meantime does not wait, and does not change what fn sees. The error of
-// fn is answered as it is.
-func (t *Tier) View(ctx context.Context, k tiers.Key, fn func(r tiers.Record) error) error {
+// Lend is Load without the copy, for those who decode the value at once, see
+// [tiers.Lender]. A value that is in the spill file is read from there.
+func (t *Tier) Lend(ctx context.Context, k tiers.Key) (tiers.Record, error) {
 	s, err := t.look(ctx, &k)
 	if err != nil {
-		return t.fail("load", k, err)
+		return tiers.Record{}, t.fail("load", k, err)
 	}
 	r := s.record(k)
 	if r.Value = s.value; !s.at.IsZero() {
 		if r.Value, err = t.copyOut(&s); err != nil {
-			return t.fail("load", k, err)
+			return tiers.Record{}, t.fail("load", k, err)
 		}
 	}
-	return fn(r)
+	return r, nil
 }
 
 // Exists tells whether a live record is there.

@@ -19,7 +19,7 @@ func (t *Tier) Prepare(ctx context.Context, c tiers.Commit) (publish func() []ti
 		if r := &c.Saves[i]; r.Deleted {
 			s.writes[i] = write{key: r.Key, remove: true, now: now.UnixMicro()}
 		} else {
-			s.writes[i] = t.saving(now, r, tiers.Cond{})
+			s.writes[i] = t.saving(now, r, tiers.Cond{}, clone)
 		}
 	}
 	if err := s.stage(ctx); err != nil {

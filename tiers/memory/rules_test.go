@@ -80,22 +80,39 @@ func TestValuesAreCopied(t *testing.T) {
 	holds(t, m, "k", []byte("value"))
 }
 
-func TestViewShowsWhatIsStored(t *testing.T) {
+func TestLentValueOutlivesItsRecord(t *testing.T) {
 	m := open(t, Config{})
 	put(t, m, "k", []byte("old"))
-	boom := errors.New("boom")
-	err := m.View(t.Context(), named("k"), func(r tiers.Record) error {
-		put(t, m, "k", []byte("new")) // does not wait for the view
-		if string(r.Value) != "old" {
-			t.Errorf("the view changed to %q", r.Value)
-		}
-		return boom
-	})
-	if err != boom { //nolint:errorlint // as it is
-		t.Errorf("got %v, want the function's error", err)
+	r, err := m.Lend(t.Context(), named("k"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	if err := m.View(t.Context(), named("none"), nil); !errors.Is(err, tiers.ErrNotFound) {
+	put(t, m, "k", []byte("new"))
+	if string(r.Value) != "old" {
+		t.Errorf("what was lent changed to %q", r.Value)
+	}
+	if r, err = m.Lend(t.Context(), named("k")); err != nil || string(r.Value) != "new" || r.Version == 0 {
+		t.Errorf("got %q, version %d, %v", r.Value, r.Version, err)
+	}
+	if _, err := m.Lend(t.Context(), named("none")); !errors.Is(err, tiers.ErrNotFound) {
 		t.Errorf("got %v, want not found", err)
+	}
+}
+
+func TestTakenValueIsKeptAsItIs(t *testing.T) {
+	m := open(t, Config{})
+	for name, v := range map[string][]byte{"some": []byte("value"), "empty": {}, "nil": nil} {
+		if _, err := m.Take(t.Context(), tiers.Record{Key: named(name), Value: v, Codec: "raw"}, tiers.If(0)); err != nil {
+			t.Fatal(err)
+		}
+		holds(t, m, name, v)
+		r, err := m.Lend(t.Context(), named(name))
+		if err != nil || len(v) > 0 && &r.Value[0] != &v[0] {
+			t.Errorf("%s: what was taken over was copied, or not found: %v", name, err)
+		}
+		if _, err := m.Take(t.Context(), tiers.Record{Key: named(name), Value: v}, tiers.If(0)); !errors.Is(err, tiers.ErrExists) {
+			t.Errorf("%s: got %v over what is there", name, err)
+		}
 	}
 }
 

@@ -68,6 +68,7 @@ var (
 	_ tiers.Applier   = (*Tier)(nil)
 	_ tiers.Batcher   = (*Tier)(nil)
 	_ tiers.Publisher = (*Tier)(nil)
+	_ tiers.Lender    = (*Tier)(nil)
 	_ tiers.Exister   = (*Tier)(nil)
 	_ tiers.Toucher   = (*Tier)(nil)
 	_ tiers.Sweeper   = (*Tier)(nil)

@@ -31,25 +31,41 @@ type outcome struct {
 // there is no room and none can be made, and tiers.ErrTooLarge for a record that
 // never could be stored.
 func (t *Tier) Save(ctx context.Context, r tiers.Record, c tiers.Cond) (tiers.Record, error) {
+	return t.save(ctx, &r, c, clone)
+}
+
+// Take is Save without the copy, see [tiers.Lender].
+func (t *Tier) Take(ctx context.Context, r tiers.Record, c tiers.Cond) (tiers.Record, error) {
+	return t.save(ctx, &r, c, asItIs)
+}
+
+func asItIs(b []byte) []byte {
+	if b == nil {
+		return []byte{} // nil would mean the spill file
+	}
+	return b
+}
+
+func (t *Tier) save(ctx context.Context, r *tiers.Record, c tiers.Cond, own func([]byte) []byte) (tiers.Record, error) {
 	if err := t.begin(ctx); err != nil {
 		return tiers.Record{}, t.fail("save", r.Key, err)
 	}
-	w := t.saving(t.clock.Now(), &r, c)
+	w := t.saving(t.clock.Now(), r, c, own)
 	out, err := t.write(ctx, &w)
 	if err != nil {
 		return tiers.Record{}, t.fail("save", r.Key, err)
 	}
-	return saved(&r, &out.stored), nil
+	return saved(r, &out.stored), nil
 }
 
-// saving makes the write of a save, with a copy of the value.
-func (t *Tier) saving(now time.Time, r *tiers.Record, c tiers.Cond) write {
+// saving makes the write of a save. own answers the value for the tier to keep.
+func (t *Tier) saving(now time.Time, r *tiers.Record, c tiers.Cond, own func([]byte) []byte) write {
 	w := write{key: r.Key, cond: c, now: now.UnixMicro()}
 	w.codec, w.schema, w.flags = r.Codec, r.Schema, r.Flags
 	w.expires = tiers.ToMicro(tiers.Deadline(now, r.TTL))
 	w.remove = r.TTL < 0 || !w.live(w.now)
 	if !w.remove {
-		w.value = clone(r.Value)
+		w.value = own(r.Value)
 	}
 	return w
 }
