@@ -91,6 +91,9 @@ func (c comparison) show(v float64) string {
 }
 
 func (c comparison) bound(v float64) string {
+	if v == 0 {
+		return ""
+	}
 	switch c.kind {
 	case slower:
 		return fmt.Sprintf("≤ %.2fx", v)
@@ -112,6 +115,8 @@ func (c comparison) verdict(v float64) string {
 		return v <= bound
 	}
 	switch {
+	case c.must == 0:
+		return "" // it is there to be read, not to be judged
 	case within(c.aim):
 		return "aim met"
 	case within(c.must):

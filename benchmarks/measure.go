@@ -27,7 +27,7 @@ type comparison struct {
 	rawCallers int
 
 	kind      kind
-	must, aim float64
+	must, aim float64 // 0: no bound
 
 	// rest, when set, is waited for after each turn of ours: what it left to be done
 	// in the background is not to be counted as the raw side's.
