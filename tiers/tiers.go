@@ -70,6 +70,10 @@ type Record struct {
 	Expires time.Time
 
 	Deleted bool // only in Apply and in the journal: the key is to be deleted
+
+	// Index goes in only, and only a [Searcher] looks at it: what the record is
+	// to be found by. The journal does not keep it.
+	Index *IndexText
 }
 
 // Cond is a condition on what is stored. The zero value is no condition.

@@ -32,6 +32,8 @@ type flawed struct {
 	prepare    func(ctx context.Context, c tiers.Commit) (func() []tiers.Record, func(), error)
 	reserve    func(ctx context.Context, ks []tiers.Key, above tiers.Version) ([]tiers.Reservation, error)
 	snapshot   func(ctx context.Context) (tiers.Snapshot, error)
+	search     func(ctx context.Context, s tiers.Search) iter.Seq2[tiers.Found, error]
+	reindex    func(ctx context.Context, rs []tiers.Record) error
 }
 
 func (f *flawed) Load(ctx context.Context, k tiers.Key) (tiers.Record, error) {

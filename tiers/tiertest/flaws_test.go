@@ -13,5 +13,5 @@ type flaw struct {
 
 func flaws() []flaw {
 	return slices.Concat(valueFlaws(), versionFlaws(), expiryFlaws(), listFlaws(), batchFlaws(), applyFlaws(), lifeFlaws(),
-		reserveFlaws(), publishFlaws(), snapshotFlaws())
+		reserveFlaws(), publishFlaws(), snapshotFlaws(), searchFlaws())
 }

@@ -92,6 +92,7 @@ func (t *reference) live(k tiers.Key) (tiers.Record, bool) {
 
 func copied(r tiers.Record) tiers.Record {
 	r.Value = slices.Clone(r.Value)
+	r.Index = nil
 	return r
 }
 
@@ -134,6 +135,11 @@ func (t *reference) check(r tiers.Record, c tiers.Cond) error {
 		return tiers.Hint(tiers.Fail("save", "reference", r.Key, tiers.ErrTooLarge), "values may have 1048576 bytes")
 	}
 	old, _ := t.live(r.Key)
+	if r.Index != nil {
+		if err := r.Index.Check(); err != nil {
+			return tiers.Fail("save", "reference", r.Key, err)
+		}
+	}
 	return tiers.Fail("save", "reference", r.Key, c.Holds(old.Version))
 }
 
@@ -154,8 +160,16 @@ func (t *reference) save(r tiers.Record, c tiers.Cond) (tiers.Record, error) {
 		return r, nil
 	}
 	r.TTL = 0
-	t.records[r.Key] = copied(r)
+	t.keep(r)
+	r.Index = nil
 	return r, nil
+}
+
+// keep stores a copy, with the text that it is to be found by.
+func (t *reference) keep(r tiers.Record) {
+	kept := copied(r)
+	kept.Index = r.Index
+	t.records[r.Key] = kept
 }
 
 func (t *reference) next(now time.Time) tiers.Version {
@@ -293,7 +307,7 @@ func (t *reference) Apply(ctx context.Context, rs []tiers.Record, over []tiers.C
 			delete(t.records, r.Key)
 			continue
 		}
-		t.records[r.Key] = copied(r)
+		t.keep(r)
 	}
 	return nil
 }

@@ -237,6 +237,8 @@ func (t *T) has(c Capability) bool {
 		_, ok = tiers.As[tiers.Reserver](t.Tier)
 	case Snapshotter:
 		_, ok = tiers.As[tiers.Snapshotter](t.Tier)
+	case Searcher:
+		_, ok = tiers.As[tiers.Searcher](t.Tier)
 	}
 	return ok
 }

@@ -56,6 +56,7 @@ const (
 	Publisher   Capability = "Publisher"
 	Reserver    Capability = "Reserver"
 	Snapshotter Capability = "Snapshotter"
+	Searcher    Capability = "Searcher"
 )
 
 // Config says what is tested and what it promises.
@@ -174,6 +175,7 @@ func groups() []group {
 		{"reserving", reserveRules()},
 		{"publishing", publishRules()},
 		{"snapshots", snapshotRules()},
+		{"searching", searchRules()},
 		{"sweeping", sweepRules()},
 		{"contexts", contextRules()},
 		{"lifecycle", lifecycleRules()},
