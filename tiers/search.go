@@ -78,7 +78,7 @@ type Found struct {
 // goes when the record is deleted, expires, or is saved without one. A touch
 // leaves it as it is. An encrypted record has none, whatever a save says.
 //
-// A tier that is no Searcher ignores [Record].Index. No tier answers it.
+// A tier that is no Searcher ignores [Record].Index. Nothing loads or lists it.
 type Searcher interface {
 	// Search yields the live records that are looked for, each once and in no
 	// order. It may yield others, which have the words, or every three

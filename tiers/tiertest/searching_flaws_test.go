@@ -103,7 +103,7 @@ func searchFlaws() []flaw {
 		}
 	}
 	return []flaw{
-		{"answers the text", "searching/the text for the index is never answered", func(f *flawed) {
+		{"loads the text", "searching/the text for the index is never loaded", func(f *flawed) {
 			f.load = func(ctx context.Context, k tiers.Key) (tiers.Record, error) {
 				r, err := f.reference.Load(ctx, k)
 				f.inside(func() { r.Index = f.records[k].Index })
