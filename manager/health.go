@@ -18,8 +18,9 @@ type Health struct {
 	Ready      bool                  `json:"ready"`    // saves and loads of the database work
 	Degraded   bool                  `json:"degraded"` // a tier is away, or does not take the writes that wait for it
 	Tiers      map[string]TierHealth `json:"tiers"`
-	Pending    int                   `json:"pending"` // journal rows that have not reached their tier
-	LastBackup time.Time             `json:"last_backup,omitzero"`
+	Pending    int                   `json:"pending"`              // journal rows that have not reached their tier
+	LastBackup time.Time             `json:"last_backup,omitzero"` // when the last good one ended
+	NextBackup time.Time             `json:"next_backup,omitzero"` // when the next begins, if that is enabled
 }
 
 // TierHealth is how a tier is doing.
@@ -72,6 +73,7 @@ func (m *Manager) Health(ctx context.Context) Health {
 		}
 	}
 	h.Degraded = h.Degraded || systemErr != nil
+	h.LastBackup, h.NextBackup = c.lastBackups(ctx)
 	database, there := h.Tiers["database"]
 	h.Ready = systemErr == nil && (!there || database.Up)
 	return h

@@ -31,6 +31,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/sagestore/sagestore/backup"
 	"github.com/sagestore/sagestore/config"
 	"github.com/sagestore/sagestore/serializer"
 	"github.com/sagestore/sagestore/tiers"
@@ -90,6 +91,11 @@ type core struct {
 	libraries   sync.Map   // category to the config.Category that a library brought
 	flights     flights
 	queues      queues
+	drivers     tiers.Drivers
+	buckets     BucketOpener // or nil
+	backing     sync.Mutex   // held while the backups are opened
+	backups     *Backups     // or nil
+	runner      *backup.Runner
 	closing     sync.Once
 	closed      chan struct{}
 }
@@ -131,7 +137,7 @@ func (m *Manager) Close(ctx context.Context) error {
 		defer close(c.closed)
 		c.gate.close(ctx)
 		c.jobs.stop()
-		flushed := c.jobs.flush(ctx)
+		flushed := errors.Join(c.stopBackups(ctx), c.jobs.flush(ctx))
 		c.gate.over.Store(true)
 		err = errors.Join(flushed, c.engine.Close(context.WithoutCancel(ctx)), c.closeTiers(context.WithoutCancel(ctx)))
 		if err != nil {

@@ -12,13 +12,14 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/sagestore/sagestore/backup"
 	"github.com/sagestore/sagestore/config"
 	"github.com/sagestore/sagestore/serializer"
 	"github.com/sagestore/sagestore/tiers"
 )
 
 // OpenOption is [WithLogger], [WithClock], [WithCodec], [WithKeys],
-// [WithObserver], [WithoutJobs] or [AllowMoved].
+// [WithObserver], [WithBuckets], [WithoutJobs] or [AllowMoved].
 type OpenOption interface{ open(o *openOptions) }
 
 type openOptions struct {
@@ -27,6 +28,7 @@ type openOptions struct {
 	codecs   []serializer.Codec
 	keys     serializer.Keys
 	observer Observer
+	buckets  BucketOpener
 	noJobs   bool
 	moved    bool
 }
@@ -66,6 +68,9 @@ func AllowMoved() OpenOption { return openOption(func(o *openOptions) { o.moved 
 // and takes nil for config.Default; ctx bounds the opening only. The caller
 // closes the manager.
 //
+// A restore that was interrupted is finished first. With backup.enabled the manager
+// makes the nightly backups until it is closed; see [Manager.Backup].
+//
 // It refuses a configuration that hides records, because it gives a category
 // another home than the one that still holds them.
 func Open(ctx context.Context, cfg *config.Config, drivers tiers.Drivers, opts ...OpenOption) (*Manager, error) {
@@ -83,7 +88,11 @@ func Open(ctx context.Context, cfg *config.Config, drivers tiers.Drivers, opts .
 		return nil, &tiers.Error{Op: "open", Err: errors.Join(err, c.closeTiers(context.WithoutCancel(ctx)))}
 	}
 	m := &Manager{core: c}
-	if err := c.startJobs(); err != nil {
+	err = c.startJobs()
+	if err == nil {
+		err = c.startBackups(ctx)
+	}
+	if err != nil {
 		return nil, errors.Join(err, m.Close(context.WithoutCancel(ctx)))
 	}
 	return m, nil
@@ -108,7 +117,7 @@ func prepare(cfg *config.Config, drivers tiers.Drivers, o openOptions) (*core, e
 		cfg = config.Default()
 	}
 	c := &core{
-		clock: o.clock, log: o.log, observer: o.observer, moved: o.moved,
+		clock: o.clock, log: o.log, observer: o.observer, moved: o.moved, drivers: drivers, buckets: o.buckets,
 		stations: make(map[string]*station), gate: newGate(), closed: make(chan struct{}),
 	}
 	if c.clock == nil {
@@ -168,6 +177,9 @@ func (c *core) openAll(ctx context.Context, drivers tiers.Drivers) error {
 	if c.plan.DataDir != "" {
 		if err := os.MkdirAll(c.plan.DataDir, 0o700); err != nil {
 			return tiers.Hint(err, "data_dir has to be a directory that the process may write to")
+		}
+		if err := backup.Resume(ctx, c.plan.DataDir, c.copies()...); err != nil {
+			return err
 		}
 	}
 	for _, r := range c.plan.Routes {

@@ -16,7 +16,9 @@ type Stats struct {
 	Categories    map[string]tiers.Stats `json:"categories"`
 	Pending       int                    `json:"pending"` // journal rows that have not reached their tier
 	OldestPending time.Time              `json:"oldest_pending,omitzero"`
-	Journal       map[string]Waiting     `json:"journal,omitempty"` // by tier, of those for which something waits
+	Journal       map[string]Waiting     `json:"journal,omitempty"`    // by tier, of those for which something waits
+	LastBackup    time.Time              `json:"last_backup,omitzero"` // when the last good one ended
+	NextBackup    time.Time              `json:"next_backup,omitzero"` // when the next begins, if that is enabled
 }
 
 // Waiting is what the journal holds for a tier: writes that are answered from
@@ -40,6 +42,7 @@ func (m *Manager) Stats(ctx context.Context) (Stats, error) {
 	defer m.core.gate.leave(slot)
 	c := m.core
 	out := Stats{Tiers: make(map[string]tiers.Stats), Categories: make(map[string]tiers.Stats)}
+	out.LastBackup, out.NextBackup = c.lastBackups(ctx)
 	took := make(map[string]*[bucketCount]uint64)
 	for _, name := range c.order {
 		took[name] = new([bucketCount]uint64)

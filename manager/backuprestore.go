@@ -1,0 +1,78 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"os"
+
+	"github.com/sagestore/sagestore/backup"
+	"github.com/sagestore/sagestore/config"
+	"github.com/sagestore/sagestore/tiers"
+)
+
+// RestoreOptions say how a store is restored.
+type RestoreOptions struct {
+	// To is a directory that is empty or not there: it becomes a data directory, and
+	// the store stays as it is. "" replaces the store itself, which nobody may have
+	// open.
+	To string
+	// Adopt takes a backup of another store.
+	Adopt bool
+	// Protect are paths that may not be moved, such as the configuration.
+	Protect  []string
+	Progress func(backup.Progress)
+}
+
+// RestoredStore says what a restore has done.
+type RestoredStore struct {
+	backup.Restored
+
+	Without []string // parts of the backup that have no place in this store
+}
+
+// Restore restores a backup, which may be backup.Latest. It unpacks and verifies
+// beside the place and then swaps; what was there before is kept and named. The
+// store gets a new epoch: what Redis holds under the old one may be newer than the
+// backup, and is not seen again.
+func (b *Backups) Restore(ctx context.Context, id string, o RestoreOptions) (done RestoredStore, err error) {
+	e, err := b.repo.Show(ctx, id)
+	if err != nil {
+		return done, err
+	}
+	if o.To != "" {
+		done.Restored, err = b.repo.Restore(ctx, e.ID, backup.RestoreOptions{To: o.To, Progress: o.Progress})
+		return done, err
+	}
+	places := b.places()
+	r := backup.RestoreOptions{
+		Dir: b.core.plan.DataDir, Places: places, Protect: o.Protect, Adopt: o.Adopt, Progress: o.Progress,
+	}
+	r.Parts, done.Without = placed(&e.Manifest, places)
+	r.Store = b.storeThere(ctx)
+	done.Restored, err = b.repo.Restore(ctx, e.ID, r)
+	if errors.Is(err, tiers.ErrUnavailable) {
+		err = tiers.Hint(err, "end the programs that have the store open, or restore beside it with --to DIR, or single categories with --category")
+	}
+	return done, err
+}
+
+// storeThere answers the id of the store that would be replaced; "" when there is
+// none, when no backup was ever made of it, or when it can't be read: then there is
+// nothing to compare with.
+func (b *Backups) storeThere(ctx context.Context) string {
+	if _, err := os.Stat(b.places()["database"]); err != nil {
+		return ""
+	}
+	c := &core{plan: b.core.plan, clock: b.core.clock, log: b.core.log, stations: make(map[string]*station)}
+	if err := c.openSystem(ctx, b.core.drivers); err != nil {
+		return ""
+	}
+	id, err := c.system.Fact(ctx, factStore)
+	if closing := c.closeTiers(context.WithoutCancel(ctx)); err != nil || closing != nil {
+		return ""
+	}
+	return string(id)
+}
+
+// Effective answers what the configuration of the backups came to.
+func (b *Backups) Effective() *config.Effective { return b.core.plan }

@@ -1,0 +1,193 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/sagestore/sagestore/backup"
+	"github.com/sagestore/sagestore/tiers"
+)
+
+// listPatience bounds the look at the backups for a diagnosis.
+const listPatience = 10 * time.Second
+
+// BackupStatus is how a store's backups are doing.
+type BackupStatus struct {
+	Enabled  bool   // programs that have the store open make the nightly backup
+	Dest     string // directory, or URL of a bucket
+	Schedule string // in words
+
+	Latest   *backup.Entry // the newest verified one, or nil
+	Backups  int           // that are there
+	Verified int
+	Stored   int64 // bytes of all of them
+
+	State backup.State // of the schedule
+	Plan  backup.Plan  // what it does next; the run is nobody's while it is not enabled
+
+	Findings []tiers.Finding // what is wrong, and what deserves a second look
+}
+
+// Status looks at the backups and at the state of the schedule.
+func (b *Backups) Status(ctx context.Context) (s BackupStatus, err error) {
+	plan := b.core.plan.Backup
+	s = BackupStatus{Enabled: plan.Enabled, Dest: plan.Dest, Schedule: b.inWords()}
+	now := b.core.clock.Now()
+	s.State, err = b.State(ctx)
+	if errors.Is(err, tiers.ErrCorrupt) {
+		s.find(false, "schedule", "the state of the schedule is damaged: "+err.Error(), "the next run replaces it")
+	} else if err != nil {
+		return s, err
+	}
+	s.Plan = b.schedule.Plan(b.schedule.Observe(s.State, now), now)
+	damaged := 0
+	for e, err := range b.repo.List(ctx) {
+		if err != nil {
+			return s, err
+		}
+		s.Backups++
+		s.Stored += e.Manifest.Stored()
+		switch {
+		case e.Err != nil:
+			damaged++
+		case !e.Verified.IsZero():
+			s.Verified++
+			if s.Latest == nil {
+				s.Latest = &e
+			}
+		}
+	}
+	if damaged > 0 {
+		s.find(false, "backups", fmt.Sprintf("%d of %d can't be used", damaged, s.Backups), "`sagestore backup list` shows why")
+	}
+	b.findAge(&s, now)
+	if sameDisk(plan.Dest, b.core.plan.DataDir) {
+		s.find(true, "destination", plan.Dest+" is on the same disk as the data", "name another disk or a bucket under backup.dest, so that both are not lost at once")
+	}
+	return s, nil
+}
+
+func (s *BackupStatus) find(ok bool, subject, message, hint string) {
+	s.Findings = append(s.Findings, tiers.Finding{OK: ok, Subject: "backup: " + subject, Message: message, Hint: hint})
+}
+
+// findAge looks whether backups are made as they should be.
+func (b *Backups) findAge(s *BackupStatus, now time.Time) {
+	const hint = "see the log of the program, or run `sagestore backup create`"
+	if s.State.Tries > 0 {
+		s.find(false, "runs", fmt.Sprintf("the run of %s failed %d times and is tried again at %s",
+			stamp(s.State.Run), s.State.Tries, stamp(s.Plan.At)), hint)
+	}
+	last := b.schedule.Last(now)
+	before := b.schedule.Last(last.Add(-time.Second)) // one run may be missing: it is made up for
+	switch {
+	case s.Latest == nil && !s.Enabled:
+		s.find(true, "none", "no backup is configured, and there is none", "write backup: {} into the configuration, or run `sagestore backup create` every night")
+	case s.Latest == nil && s.State.Since.Before(before) && !s.State.Since.IsZero():
+		s.find(false, "none", "there is no verified backup, though they are enabled since "+stamp(s.State.Since), hint)
+	case s.Latest == nil:
+		s.find(true, "none", "there is no verified backup yet", "the first one is due at "+stamp(s.Plan.At)+"; `sagestore backup create` makes one now")
+	case s.Enabled && s.Latest.Manifest.Created.Before(before):
+		s.find(false, "age", "the newest verified backup is of "+stamp(s.Latest.Manifest.Created)+", and at least one more run was due since", hint)
+	case !s.Enabled && s.State.Run.IsZero() && s.Latest.Manifest.Created.Before(before):
+		s.find(true, "age", "the newest verified backup is of "+stamp(s.Latest.Manifest.Created)+", and none is made by itself", "see backup.enabled, or run `sagestore backup create` every night")
+	}
+}
+
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return "never"
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+// inWords says when backups are made.
+func (b *Backups) inWords() string {
+	plan := b.core.plan.Backup
+	text := ""
+	switch {
+	case plan.Cron != "":
+		text = "cron " + plan.Cron
+	case plan.Interval == "hourly":
+		text = "hourly, on the hour"
+	case plan.Interval == "weekly":
+		text = "weekly, Sunday at " + plan.At
+	default:
+		text = "daily at " + plan.At
+	}
+	text += " (" + b.schedule.Zone().String() + " time)"
+	if j := b.schedule.Jitter(); j > 0 {
+		text += ", and " + j.String() + " later to spread stores"
+	}
+	return text
+}
+
+// sameDisk tells whether a directory for backups, which may not be there yet, is on
+// the file system of the data.
+func sameDisk(dest, data string) bool {
+	if strings.Contains(dest, "://") {
+		return false
+	}
+	a, okA := deviceOf(existing(dest))
+	b, okB := deviceOf(existing(data))
+	return okA && okB && a == b
+}
+
+// existing answers the nearest directory above a path that is there.
+func existing(path string) string {
+	for {
+		if _, err := os.Stat(path); err == nil || path == filepath.Dir(path) {
+			return path
+		}
+		path = filepath.Dir(path)
+	}
+}
+
+// lastBackups answers when the last good backup ended and when the next is due. It
+// reads one small file.
+func (c *core) lastBackups(ctx context.Context) (last, next time.Time) {
+	if c.plan.InMemory {
+		return last, next
+	}
+	b, err := c.ownBackups(ctx)
+	if err != nil {
+		return last, next // the diagnosis says why
+	}
+	st, err := b.State(ctx)
+	if err != nil {
+		return last, next
+	}
+	if c.plan.Backup.Enabled {
+		now := c.clock.Now()
+		next = b.schedule.Plan(b.schedule.Observe(st, now), now).At.UTC()
+	}
+	return st.LastGood, next
+}
+
+// diagnoseBackups finds what is wrong with the backups.
+func (c *core) diagnoseBackups(ctx context.Context) []tiers.Finding {
+	if c.plan.InMemory {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, listPatience)
+	defer cancel()
+	b, err := c.ownBackups(ctx)
+	if err != nil {
+		return []tiers.Finding{{Subject: "backup", Message: err.Error(), Hint: "see backup in docs/CONFIG.md"}}
+	}
+	s, err := b.Status(ctx)
+	if err != nil {
+		return append(s.Findings, tiers.Finding{Subject: "backup: destination", Message: err.Error(), Hint: "see that " + s.Dest + " can be reached"})
+	}
+	if s.Latest != nil {
+		m := s.Latest.Manifest
+		s.Findings = append([]tiers.Finding{{OK: true, Subject: "backup", Message: fmt.Sprintf(
+			"the newest verified one, of %d, is of %s and took %s", s.Verified, stamp(m.Created), m.Took.Round(time.Millisecond))}}, s.Findings...)
+	}
+	return s.Findings
+}
