@@ -115,6 +115,9 @@ func (c *creation) write(ctx context.Context, p Part) error {
 	}
 	done := PartInfo{Name: p.Name, Format: before.Format, Path: p.Path, Encoding: []string{encodingZstd}}
 	done.Object = p.Name + "." + before.Format + ".zst"
+	if done.isTree() {
+		done.Object = p.Name + "." + tiers.FormatTar + ".zst"
+	}
 	if len(c.to) > 0 {
 		done.Encoding = append(done.Encoding, encodingAge)
 		done.Object += ".age"
@@ -137,12 +140,26 @@ func (c *creation) write(ctx context.Context, p Part) error {
 	}
 	done.Schema, done.Sequence, done.Version, done.Rows = after.Schema, after.Sequence, after.Version, after.Rows
 	done.Records = recordCounts(after.Records)
+	done.Edited, done.LeftOut, done.Damaged = c.noted(after.Edited), c.noted(after.LeftOut), c.noted(after.Damaged)
 	c.m.Held = max(c.m.Held, after.Held)
 	if e := after.Facts[FactEpoch]; e != "" && c.m.Epoch == "" {
 		c.m.Epoch = e
 	}
 	c.m.Parts = append(c.m.Parts, done)
 	return nil
+}
+
+// noted tells of files. Their names, which keys are made of, are for nobody to read in
+// a backup that is encrypted.
+func (c *creation) noted(names []string) *Noted {
+	if len(names) == 0 {
+		return nil
+	}
+	n := &Noted{Files: int64(len(names))}
+	if len(c.to) == 0 {
+		n.Names = names[:min(len(names), notedNames)]
+	}
+	return n
 }
 
 func recordCounts(spaces []tiers.SpaceCount) []RecordCount {

@@ -71,7 +71,27 @@ type PartInfo struct {
 	Version  tiers.Version    `json:"version"`
 	Records  []RecordCount    `json:"records"`
 	Rows     map[string]int64 `json:"rows"`
+	Edited   *Noted           `json:"edited,omitempty"`   // by hand, while it was copied
+	LeftOut  *Noted           `json:"left_out,omitempty"` // no part of the store
+	Damaged  *Noted           `json:"damaged,omitempty"`  // when it was copied; Rows has their exact number
 }
+
+// Noted is what is to be told of files of a tree.
+type Noted struct {
+	Files int64    `json:"files"`           // at least so many
+	Names []string `json:"names,omitempty"` // some of them; none in a backup that is encrypted
+}
+
+// notedNames bounds the names.
+const notedNames = 100
+
+// isTree tells whether the part is an archive of files.
+func (p *PartInfo) isTree() bool {
+	return p.Format == tiers.FormatTar || p.Format == tiers.FormatEntries
+}
+
+// isStore tells a store, whose driver reads it, from files that are none.
+func (p *PartInfo) isStore() bool { return p.Schema > 0 || !p.isTree() }
 
 // Digest is the size and the SHA-256, in hex, of a stream.
 type Digest struct {

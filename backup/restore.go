@@ -182,14 +182,19 @@ func (w *restore) stage(ctx context.Context, p *PartInfo, to string) error {
 	if err := w.r.at("stage " + p.Name); err != nil {
 		return err
 	}
-	if err := w.r.unpack(ctx, w.m.ID, p, w.r.identities, to, progress(w.o.Progress, "restore", p.Name, p.Plain.Bytes)); err != nil {
+	if err := w.r.unpack(ctx, w.m.ID, p, w.r.identities, to, true, progress(w.o.Progress, "restore", p.Name, p.Plain.Bytes)); err != nil {
 		return err
 	}
 	w.v.report.Parts++
 	w.v.report.Bytes += p.Plain.Bytes
-	if p.Format == tiers.FormatTar {
+	if p.isTree() {
+		if err := sameTree(ctx, p, to); err != nil {
+			return err
+		}
+	}
+	if !p.isStore() {
 		w.v.report.Files += p.Rows["files"]
-		return sameTree(ctx, p, to)
+		return nil
 	}
 	if err := w.v.copy(ctx, p, to); err != nil {
 		return err
@@ -202,6 +207,9 @@ func (w *restore) stage(ctx context.Context, p *PartInfo, to string) error {
 	maps.Copy(facts, w.o.Facts)
 	if err := copies.Adopt(ctx, to, facts); err != nil {
 		return err
+	}
+	if p.isTree() {
+		return nil // it was unpacked durably
 	}
 	return syncFile(to)
 }
@@ -339,7 +347,7 @@ func (w *restore) seize(ctx context.Context, places map[string]string) (release 
 		return err
 	}
 	for _, p := range w.parts {
-		if p.Format == tiers.FormatTar {
+		if !p.isStore() {
 			continue
 		}
 		copies, err := w.r.copies(p.Format)
@@ -360,7 +368,7 @@ func (w *restore) target(p *PartInfo, place string) (target, error) {
 	t := target{Part: p.Name, Format: p.Format, Parent: filepath.Dir(place), Name: filepath.Base(place)}
 	t.Staged = t.Name + stagedEnding + w.token
 	endings := []string{""}
-	if p.Format != tiers.FormatTar {
+	if p.isStore() {
 		copies, err := w.r.copies(p.Format)
 		if err != nil {
 			return t, err

@@ -130,13 +130,18 @@ func (v *verification) run(ctx context.Context) (_ Report, err error) {
 
 func (v *verification) part(ctx context.Context, p *PartInfo, to string) (err error) {
 	moved := progress(v.tell, "verify", p.Name, p.Plain.Bytes)
-	if p.Format != tiers.FormatTar {
+	if p.isStore() {
 		if _, err := v.r.copies(p.Format); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, removeIfThere(to)) }() // one at a time
-		if err := v.r.unpack(ctx, v.m.ID, p, v.ids, to, moved); err != nil {
+		if err := v.r.unpack(ctx, v.m.ID, p, v.ids, to, false, moved); err != nil {
 			return err
+		}
+		if p.isTree() && v.rehearse {
+			if err := sameTree(ctx, p, to); err != nil {
+				return err
+			}
 		}
 		return v.copy(ctx, p, to)
 	}
@@ -163,10 +168,31 @@ func (v *verification) part(ctx context.Context, p *PartInfo, to string) (err er
 	if !v.rehearse {
 		return nil
 	}
-	if err := v.r.unpack(ctx, v.m.ID, p, v.ids, to, nil); err != nil {
+	if err := v.r.unpack(ctx, v.m.ID, p, v.ids, to, false, nil); err != nil {
 		return err
 	}
 	return sameTree(ctx, p, to)
+}
+
+// warn tells what the manifest notes of a tree.
+func (v *verification) warn(p *PartInfo) {
+	for _, w := range []struct {
+		n    *Noted
+		what string
+	}{
+		{p.Edited, "edited by hand while they were copied, and copied as found"},
+		{p.LeftOut, "left out, since they are no part of the store"},
+		{p.Damaged, "damaged when they were copied"},
+	} {
+		if w.n == nil {
+			continue
+		}
+		such := ""
+		if len(w.n.Names) > 0 {
+			such = fmt.Sprintf(", such as %q", w.n.Names[0])
+		}
+		v.report.Warnings = append(v.report.Warnings, fmt.Sprintf("part %s: %d files were %s%s", p.Name, w.n.Files, w.what, such))
+	}
 }
 
 // missing makes damage of a part that is not there.
@@ -210,9 +236,13 @@ func (v *verification) contents(ctx context.Context, p *PartInfo, c tiers.Copy) 
 	if err := sameContent(p, got); err != nil {
 		return err
 	}
+	if p.isTree() {
+		v.report.Files += got.Rows["files"]
+		v.warn(p)
+	}
 	for _, n := range got.Records {
 		v.report.Records += n.Records
-		if err := v.decode(ctx, c, n.Space); err != nil {
+		if err := v.decode(ctx, c, n.Space, got.Rows["damaged"] > 0); err != nil {
 			return err
 		}
 	}
@@ -243,13 +273,17 @@ func sameRows(want, got map[string]int64) error {
 	return nil
 }
 
-// decode decodes a record of the space, or all of them in a rehearsal.
-func (v *verification) decode(ctx context.Context, c tiers.Copy, s tiers.Space) error {
+// decode decodes a record of the space, or all of them in a rehearsal. With damaged,
+// those that can't be read are passed over: the manifest says how many there are.
+func (v *verification) decode(ctx context.Context, c tiers.Copy, s tiers.Space, damaged bool) error {
 	if v.r.o.Decode == nil {
 		return tiers.Hint(fmt.Errorf("%w: nothing here decodes the records of %s", tiers.ErrUnsupported, s.Category),
 			"open the repository with the codecs and keys of the store")
 	}
 	for rec, err := range c.Records(ctx, s) {
+		if err != nil && damaged && rec.Name != "" && ctx.Err() == nil {
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -284,20 +318,20 @@ func sameTree(ctx context.Context, p *PartInfo, dir string) error {
 	return nil
 }
 
-// unpack writes what a part was made of to a path where nothing is. What it has
-// written stays when it fails.
-func (r *Repo) unpack(ctx context.Context, id string, p *PartInfo, ids []age.Identity, to string, moved func(int64)) (err error) {
+// unpack writes what a part was made of to a path where nothing is, a tree durably if
+// that is wanted. What it has written stays when it fails.
+func (r *Repo) unpack(ctx context.Context, id string, p *PartInfo, ids []age.Identity, to string, durable bool, moved func(int64)) (err error) {
 	o, err := openPart(ctx, r.bucket, id, p, ids, moved)
 	if err != nil {
 		return missing(err)
 	}
-	if p.Format == tiers.FormatTar {
-		return o.finish(ctx, unpackTree(ctx, o, to, limitsOf(p)))
+	if p.isTree() {
+		return o.finish(ctx, unpackTree(ctx, o, to, limitsOf(p), durable))
 	}
 	return o.finish(ctx, unpackFile(o, to))
 }
 
-func unpackTree(ctx context.Context, o *opened, to string, limits archive.Limits) error {
+func unpackTree(ctx context.Context, o *opened, to string, limits archive.Limits, durable bool) error {
 	if err := os.Mkdir(to, 0o700); err != nil {
 		return here(err)
 	}
@@ -305,7 +339,11 @@ func unpackTree(ctx context.Context, o *opened, to string, limits archive.Limits
 	if err != nil {
 		return here(err)
 	}
-	_, err = archive.Extract(ctx, o, root, limits)
+	extract := archive.Unpack
+	if durable {
+		extract = archive.Extract
+	}
+	_, err = extract(ctx, o, root, limits)
 	return errors.Join(here(err), root.Close())
 }
 
@@ -339,7 +377,7 @@ func (r *Repo) OpenCopy(ctx context.Context, id, name string) (_ tiers.Copy, err
 	}
 	defer func() { err = fail("open backup", e.ID, err) }()
 	i := slices.IndexFunc(e.Manifest.Parts, func(p PartInfo) bool { return p.Name == name })
-	if i < 0 || e.Manifest.Parts[i].Format == tiers.FormatTar {
+	if i < 0 || !e.Manifest.Parts[i].isStore() {
 		var names []string
 		for _, p := range e.Manifest.Parts {
 			names = append(names, p.Name)
@@ -357,7 +395,7 @@ func (r *Repo) OpenCopy(ctx context.Context, id, name string) (_ tiers.Copy, err
 	}
 	path := filepath.Join(dir, "copy")
 	var c tiers.Copy
-	if err = r.unpack(ctx, e.ID, p, r.identities, path, nil); err == nil {
+	if err = r.unpack(ctx, e.ID, p, r.identities, path, false, nil); err == nil {
 		c, err = copies.OpenCopy(ctx, path)
 	}
 	if err != nil {

@@ -23,7 +23,8 @@ type Freezer interface {
 // serves one call at a time.
 type Frozen interface {
 	// Content describes what Copy writes, read from the frozen view itself; facts
-	// are names of facts that it should answer too.
+	// are names of facts that it should answer too. A tree of files is counted by
+	// Copy, and has no counts before.
 	Content(ctx context.Context, facts ...string) (Content, error)
 	// Copy writes the store to w, in the format that Content names. It may be
 	// called again and writes the same.
@@ -33,8 +34,9 @@ type Frozen interface {
 
 // Formats of a copy.
 const (
-	FormatSQLite = "sqlite" // one database file, whole without a log beside it
-	FormatTar    = "tar"    // a tree of files, see package internal/archive
+	FormatSQLite  = "sqlite"  // one database file, whole without a log beside it
+	FormatTar     = "tar"     // a tree of files, see package internal/archive
+	FormatEntries = "entries" // the same, of the local cache
 )
 
 // Content is what a copy of a store holds. All counts are of stored rows, whether
@@ -49,6 +51,11 @@ type Content struct {
 	Records  []SpaceCount     // by namespace and category
 	Rows     map[string]int64 // of what else the store keeps: journal, sessions, ...
 	Held     time.Duration    // for how long writers waited; 0 for one that was read back
+
+	// What people did to a tree of files, by names within it; 1000 of each at most.
+	Edited  []string // edited by hand after the instant and before they were copied, and copied as found
+	LeftOut []string // no part of the store, and not in the copy: links, for instance
+	Damaged []string // in the copy as found, and not to be read; Rows counts them as "damaged"
 }
 
 // SpaceCount is how many records a space has.

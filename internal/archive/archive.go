@@ -23,6 +23,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -161,37 +163,53 @@ func damaged(ctx context.Context, err error) error {
 	return err
 }
 
-// Extract unpacks an archive into an empty directory, durably. When it fails, what
-// it has unpacked stays, for the caller to remove.
+// Unpack unpacks an archive into an empty directory. When it fails, what it has
+// unpacked stays, for the caller to remove.
+func Unpack(ctx context.Context, r io.Reader, into *os.Root, limits Limits) (Sums, error) {
+	return unpack(ctx, r, into, limits, (*os.File).Close, func(string) {})
+}
+
+// syncers is how many files are made durable at a time. Each waits for the disk, which
+// serves several at once.
+const syncers = 16
+
+// Extract does so durably.
 func Extract(ctx context.Context, r io.Reader, into *os.Root, limits Limits) (Sums, error) {
-	var made []string // the directories that the last file is in
-	sums, err := Scan(ctx, r, limits, func(f File, body io.Reader) error {
+	dirs := []string{"."}
+	var files errgroup.Group
+	files.SetLimit(syncers)
+	sums, err := unpack(ctx, r, into, limits, func(f *os.File) error {
+		files.Go(func() error { return errors.Join(f.Sync(), f.Close()) })
+		return nil
+	}, func(dir string) { dirs = append(dirs, dir) })
+	if err := errors.Join(err, files.Wait()); err != nil {
+		return sums, err
+	}
+	// A name is durable after the file that it names.
+	for _, dir := range slices.Backward(dirs) {
+		files.Go(func() error { return syncDir(into, dir) })
+	}
+	return sums, files.Wait()
+}
+
+// unpack tells done of each file that is complete, which closes it, and made of each
+// directory.
+func unpack(ctx context.Context, r io.Reader, into *os.Root, limits Limits, done func(*os.File) error, made func(dir string)) (Sums, error) {
+	var way []string // the directories that the last file is in
+	return Scan(ctx, r, limits, func(f File, body io.Reader) error {
 		dirs := parents(f.Name)
-		for i, dir := range slices.Backward(made) { // complete, since names are in order
-			if i >= len(dirs) || dirs[i] != dir {
-				if err := syncDir(into, dir); err != nil {
-					return err
-				}
-			}
-		}
 		for i, dir := range dirs {
-			if i < len(made) && made[i] == dir {
+			if i < len(way) && way[i] == dir {
 				continue
 			}
 			if err := into.Mkdir(dir, 0o700); err != nil {
 				return err
 			}
+			made(dir)
 		}
-		made = dirs
-		return extract(into, f, body)
+		way = dirs
+		return extract(into, f, body, done)
 	})
-	for i := len(made) - 1; i >= 0 && err == nil; i-- {
-		err = syncDir(into, made[i])
-	}
-	if err == nil {
-		err = syncDir(into, ".")
-	}
-	return sums, err
 }
 
 // parents answers the directories of a name, the outermost first.
@@ -208,19 +226,19 @@ func parents(name string) (dirs []string) {
 	return append(dirs, dir)
 }
 
-func extract(into *os.Root, f File, body io.Reader) error {
+func extract(into *os.Root, f File, body io.Reader, done func(*os.File) error) error {
 	out, err := into.OpenFile(f.Name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	_, err = io.Copy(out, body)
 	if err == nil {
-		err = out.Sync()
+		err = into.Chtimes(f.Name, f.ModTime, f.ModTime) // which is a version, and durable with the content
 	}
-	if err := errors.Join(err, out.Close()); err != nil {
-		return err
+	if err != nil {
+		return errors.Join(err, out.Close())
 	}
-	return into.Chtimes(f.Name, f.ModTime, f.ModTime)
+	return done(out)
 }
 
 func syncDir(root *os.Root, name string) error {

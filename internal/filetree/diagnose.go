@@ -48,7 +48,7 @@ func (t *Tree) findWritable(ctx context.Context) tiers.Finding {
 		f.Message, f.Hint = err.Error(), reopen
 		return f
 	}
-	name := fmt.Sprintf(".probe-%x-%d", t.id, t.temps.Add(1))
+	name := fmt.Sprintf(probePrefix+"%x-%d", t.id, t.temps.Add(1))
 	err := t.root.WriteFile(name, nil, 0o600)
 	if err == nil {
 		err = t.root.Remove(name)
@@ -143,7 +143,7 @@ func (t *Tree) findFiles(ctx context.Context) []tiers.Finding {
 			return fs.SkipDir
 		case name[0] == '.' || e.IsDir():
 		default:
-			if !t.isRecord(path, e) {
+			if _, it, ok := t.identifyPath(path, e.Type()); !ok || it.foreign != nil {
 				count(&foreign, filepath.Join(t.base, path))
 			}
 		}
@@ -171,11 +171,12 @@ func (t *Tree) findFiles(ctx context.Context) []tiers.Finding {
 	return out
 }
 
-// isRecord tells whether the file at a path below the tree is a record.
-func (t *Tree) isRecord(path string, e fs.DirEntry) bool {
+// identifyPath answers the space and the key of the file at a path below the tree; ok
+// is false for one that lies in no space.
+func (t *Tree) identifyPath(path string, mode fs.FileMode) (s tiers.Space, it item, ok bool) {
 	dirs := strings.Split(path, "/")
+	name := dirs[len(dirs)-1]
 	dirs = dirs[:len(dirs)-1]
-	var s tiers.Space
 	rest := dirs
 	if len(rest) > 0 && rest[0][0] == '@' {
 		s.Namespace, rest = rest[0][1:], rest[1:]
@@ -190,7 +191,7 @@ func (t *Tree) isRecord(path string, e fs.DirEntry) bool {
 		for _, dir := range rest[i+1:] {
 			prefix = below(prefix, dir)
 		}
-		return t.identify(s, dirs, prefix, e.Name(), e.Type()).foreign == nil
+		return s, t.identify(s, dirs, prefix, name, mode), true
 	}
-	return false
+	return s, it, false
 }

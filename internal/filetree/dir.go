@@ -15,6 +15,8 @@ import (
 const (
 	tempPrefix = ".tmp-"
 	edited     = ".edited-"
+
+	probePrefix = ".probe-" // of files that only show whether one can be made
 )
 
 // errMoved says that the directory changed between a look and what was done on
@@ -245,6 +247,9 @@ func (st *Staged) flush() error {
 
 // Replace gives the staged file its name, over whatever has it.
 func (d *Dir) Replace(st *Staged, name string) error {
+	if err := d.aside(name); err != nil {
+		return err
+	}
 	if !d.tree.durable {
 		// ext4 writes a file out when it is renamed over another one, as if it
 		// had been asked for an fsync. Swapping the two does not cause that.
@@ -267,6 +272,9 @@ func (d *Dir) Replace(st *Staged, name string) error {
 // When what it replaced is not what was found, somebody's edit slipped in
 // between; it is kept beside as NAME.edited-VERSION.
 func (d *Dir) Swap(st *Staged, name string, old *File) error {
+	if err := d.aside(name); err != nil {
+		return err
+	}
 	if old == nil {
 		ok, err := d.renameNew(st.name, name)
 		switch {
@@ -299,6 +307,9 @@ func (d *Dir) Swap(st *Staged, name string, old *File) error {
 
 // Retire removes a file that was found under a name which no longer counts.
 func (d *Dir) Retire(old File) error {
+	if err := d.aside(old.Name); err != nil {
+		return err
+	}
 	away := d.tempName()
 	err := d.rename(old.Name, away)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -329,7 +340,11 @@ func (d *Dir) dispose(away, name string, found File) error {
 func (d *Dir) Keep(f File) error { return moved(d.keep(f.Name, f.Name, f.Ident)) }
 
 func (d *Dir) keep(from, name string, id Ident) error {
-	if err := d.rename(from, fmt.Sprintf("%s%s%d", name, edited, id.Version())); err != nil {
+	to := fmt.Sprintf("%s%s%d", name, edited, id.Version())
+	if err := d.aside(from, to); err != nil {
+		return err
+	}
+	if err := d.rename(from, to); err != nil {
 		return err
 	}
 	d.tree.kept.Add(1)
@@ -340,6 +355,9 @@ func (d *Dir) keep(from, name string, id Ident) error {
 
 // Drop removes a name that nobody edits by hand; one that is not there is fine.
 func (d *Dir) Drop(name string) error {
+	if err := d.aside(name); err != nil {
+		return err
+	}
 	if err := d.remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

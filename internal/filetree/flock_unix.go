@@ -10,9 +10,14 @@ import (
 )
 
 // tryLock takes the file's lock unless somebody has it.
-func tryLock(f *os.File) (bool, error) {
+func tryLock(f *os.File) (bool, error) { return flock(f, unix.LOCK_EX) }
+
+// tryShare takes it together with others who share it.
+func tryShare(f *os.File) (bool, error) { return flock(f, unix.LOCK_SH) }
+
+func flock(f *os.File, how int) (bool, error) {
 	for {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
 		switch {
 		case err == nil:
 			return true, nil

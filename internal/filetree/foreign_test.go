@@ -54,6 +54,7 @@ func TestWhatStandsInPlaceOfTheTreesOwnFilesIsNamed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			tree := openTree(t, dir, nil)
+			must(t, os.RemoveAll(filepath.Join(dir, lockDir)))
 			if strings.Contains(c.at, "/") {
 				must(t, os.Mkdir(filepath.Join(dir, lockDir), 0o700))
 			}

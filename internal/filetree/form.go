@@ -34,6 +34,9 @@ type Form interface {
 	// Remove removes everything of the record. gone tells whether its value is
 	// gone, whatever the error.
 	Remove(ctx context.Context, d *Dir, stem string, found Found) (gone bool, err error)
+	// Sound answers what is wrong with the content of a file that has this name, if the
+	// form has such files.
+	Sound(name string, content []byte) error
 	// Survey visits each stem that the names of a directory hold. Without sizes
 	// it may leave those out. It goes on past what it can't read.
 	Survey(d *Dir, names []string, now time.Time, sizes bool, visit func(Sight)) error

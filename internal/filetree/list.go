@@ -23,6 +23,11 @@ const (
 // is no record, but lies where records are, is yielded as an error that names
 // the right name.
 func (t *Tree) List(ctx context.Context, q tiers.Query) iter.Seq2[tiers.Record, error] {
+	return t.list(ctx, q, func(k tiers.Key) (tiers.Record, error) { return t.load(ctx, k, !q.KeysOnly) })
+}
+
+// list lists what load answers for the keys.
+func (t *Tree) list(ctx context.Context, q tiers.Query, load func(tiers.Key) (tiers.Record, error)) iter.Seq2[tiers.Record, error] {
 	space := tiers.Space{Namespace: q.Namespace, Category: q.Category}
 	if err := space.Check(); err != nil {
 		return tiers.Failed[tiers.Record](t.failSpace(space, err))
@@ -40,7 +45,7 @@ func (t *Tree) List(ctx context.Context, q tiers.Query) iter.Seq2[tiers.Record, 
 				return
 			}
 			for _, it := range items {
-				r, err := t.item(ctx, space, it, !q.KeysOnly)
+				r, err := t.item(space, it, load)
 				switch {
 				case errors.Is(err, tiers.ErrNotFound):
 					continue
@@ -75,12 +80,12 @@ type item struct {
 	foreign error
 }
 
-func (t *Tree) item(ctx context.Context, s tiers.Space, it item, whole bool) (tiers.Record, error) {
+func (t *Tree) item(s tiers.Space, it item, load func(tiers.Key) (tiers.Record, error)) (tiers.Record, error) {
 	k := tiers.Key{Namespace: s.Namespace, Category: s.Category, Name: it.name}
 	if it.foreign != nil {
 		return tiers.Record{Key: k}, t.fail("list", k, it.foreign)
 	}
-	r, err := t.load(ctx, k, whole)
+	r, err := load(k)
 	if err != nil {
 		return tiers.Record{Key: k}, t.fail("list", k, err)
 	}

@@ -1,6 +1,7 @@
 package filetree
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -189,6 +190,25 @@ func (m *mark) change(change func(issued tiers.Version) tiers.Version) error {
 		return m.synced(m.file.Sync())
 	}
 	return nil
+}
+
+// markOf answers what the file says of a tree in which no higher version was issued,
+// wherever it is put.
+func markOf(issued tiers.Version) []byte {
+	b := make([]byte, markSize)
+	copy(b, markMagic)
+	binary.BigEndian.PutUint64(b[issuedAt:], uint64(issued))
+	binary.BigEndian.PutUint64(b[ceilingAt:], uint64(issued))
+	return b
+}
+
+// versionOfMark is the inverse of markOf.
+func versionOfMark(b []byte) (issued tiers.Version, ok bool) {
+	if len(b) != markSize || !bytes.Equal(b, markOf(tiers.Version(binary.BigEndian.Uint64(b[issuedAt:])))) {
+		return 0, false
+	}
+	issued = tiers.Version(binary.BigEndian.Uint64(b[issuedAt:]))
+	return issued, issued <= maxVersion
 }
 
 // open opens the file, and settles what it says before it is used.

@@ -5,7 +5,9 @@
 //
 //	BASE/[@NAMESPACE/]CATEGORY/KEY.ENDING
 //	BASE/.lock/NN, NN.turn    the locks of 64 stripes of keys, and their turnstiles
+//	BASE/.lock/open           shared by all who have the tree open
 //	BASE/.mark                the highest version issued
+//	BASE/.snapshot/ID         what has changed since a copy began, see [Tree.Freeze]
 //	BASE/.../.tmp-NN-ID-N     a file being written under the lock of stripe NN
 //
 // A [Tree] implements tiers.Tier and every capability that a directory can
@@ -39,6 +41,7 @@ type Config struct {
 	Form    Form
 	Disk    func(path string) (Disk, error) // for Diagnose; nil asks the system
 	Largest int64                           // bytes that a value may have; 0: MaxValue
+	Copies  string                          // format of its copies; empty: tiers.FormatTar
 }
 
 // MaxValue is how many bytes a value may have, and around how many a file may
@@ -57,6 +60,7 @@ type Tree struct {
 	durable      bool
 	largest      int64
 	form         Form
+	copies       string
 	disk         func(path string) (Disk, error)
 
 	root    *os.Root
@@ -66,7 +70,8 @@ type Tree struct {
 	mark    *mark
 	syncs   *dirSyncs
 	rooted  rooted
-	id      uint64 // of this handle, in the names of its temp files
+	present *os.File // locked; nil when that is not possible
+	id      uint64   // of this handle, in the names of its temp files
 	temps   atomic.Uint64
 	kept    atomic.Int64 // edits that slipped in and were kept
 	exact   atomic.Bool  // the file system was seen to keep microseconds
@@ -80,9 +85,9 @@ type Tree struct {
 // counters are what Stats answers since the tree was opened.
 type counters struct{ hits, misses, errors, expired atomic.Int64 }
 
-// Open opens the tree and makes its directory when it is not there. Nothing
-// else is written before the first change, so a tree on a read-only file system
-// can be read.
+// Open opens the tree and makes its directory when it is not there. But for a lock,
+// where that can be had, nothing else is written before the first change, so a tree on
+// a read-only file system can be read.
 func Open(ctx context.Context, c Config) (*Tree, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
@@ -94,6 +99,19 @@ func Open(ctx context.Context, c Config) (*Tree, error) {
 	if err := makeBase(base, c.Durable); err != nil {
 		return nil, explain(err)
 	}
+	t, err := openAt(base, c)
+	if err != nil {
+		return nil, err
+	}
+	if t.present, err = attend(t.root, base); err != nil {
+		return nil, also(explain(err), t.Close(context.WithoutCancel(ctx)))
+	}
+	_ = t.sweepSnapshots() // else later
+	return t, nil
+}
+
+// openAt opens a directory that is there, and changes nothing.
+func openAt(base string, c Config) (*Tree, error) {
 	root, err := os.OpenRoot(base)
 	if err != nil {
 		return nil, explain(err)
@@ -101,6 +119,9 @@ func Open(ctx context.Context, c Config) (*Tree, error) {
 	t := &Tree{
 		name: c.Name, driver: c.Driver, base: base, log: c.Log, clock: c.Clock, durable: c.Durable, form: c.Form,
 		root: root, gate: newGate(), id: rand.Uint64(), //nolint:gosec // it only has to differ
+	}
+	if t.copies = c.Copies; t.copies == "" {
+		t.copies = tiers.FormatTar
 	}
 	if t.largest = c.Largest; t.largest == 0 {
 		t.largest = MaxValue
@@ -195,6 +216,9 @@ func (t *Tree) Close(ctx context.Context) error {
 	t.closing.Do(func() {
 		first = true
 		t.closed = errors.Join(t.stripes.close(), t.mark.close(), t.top.close(), t.root.Close())
+		if t.present != nil {
+			t.closed = also(t.closed, t.present.Close())
+		}
 	})
 	if !first {
 		return nil

@@ -201,13 +201,16 @@ func (t *Tree) Stats(ctx context.Context) (tiers.Stats, error) {
 }
 
 // Sweep removes expired records, at most limit of them, and what interrupted
-// writers left behind.
+// writers and copies left behind.
 func (t *Tree) Sweep(ctx context.Context, limit int) (removed int, err error) {
 	spaces, err := t.spaces(ctx)
 	if err != nil {
 		return 0, t.fail("sweep", tiers.Key{}, err)
 	}
 	var errs []error
+	if err := t.sweepSnapshots(); err != nil {
+		errs = append(errs, t.fail("sweep", tiers.Key{}, err))
+	}
 	for _, s := range spaces {
 		if removed >= limit {
 			break

@@ -2,6 +2,7 @@ package file
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sagestore/sagestore/internal/envelope"
 	"github.com/sagestore/sagestore/internal/filetree"
 	"github.com/sagestore/sagestore/tiers"
 )
@@ -105,6 +107,26 @@ func decode(r *tiers.Record, content []byte, path string, plain bool) (err error
 		return tiers.Hint(fmt.Errorf("%s: %w", path, err), "restore the file from a backup, or delete the record to give it up")
 	}
 	return nil
+}
+
+// Sound parses what has a name of one of the tree's files.
+func (f *form) Sound(name string, content []byte) error {
+	if strings.HasPrefix(name, ".") {
+		if !strings.HasSuffix(name, metaEnding) {
+			return nil
+		}
+		var m meta
+		return json.Unmarshal(content, &m)
+	}
+	switch _, ok := f.Stem(name); {
+	case !ok:
+		return nil
+	case strings.HasSuffix(name, plainEnding):
+		_, err := compact(content, name)
+		return err
+	}
+	_, _, err := envelope.Parse(content)
+	return err
 }
 
 // files answers the files that hold the record's value, the newest first. More

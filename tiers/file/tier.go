@@ -62,7 +62,7 @@ type Config struct {
 // Tier is an open tree. Its methods are those of [tiers.Tier] and of the
 // capabilities [tiers.Applier], [tiers.Batcher] (not atomic), [tiers.Reserver],
 // [tiers.Exister], [tiers.Toucher], [tiers.Sweeper], [tiers.Pinger], [tiers.Statser],
-// [tiers.Counter], [tiers.Describer] and [tiers.Diagnoser].
+// [tiers.Counter], [tiers.Describer], [tiers.Diagnoser] and [tiers.Freezer].
 type Tier struct{ *filetree.Tree }
 
 // Open opens the tree. On a read-only file system it can be read.
@@ -90,6 +90,7 @@ type Options struct {
 func Driver() tiers.Driver {
 	return tiers.Driver{
 		Tier: "file", Name: "file", Options: &Options{Format: "json"},
+		Copies: Copies(),
 		Open: func(ctx context.Context, env tiers.Env) (tiers.Tier, error) {
 			o := Options{Format: "json"}
 			if err := env.Options(&o); err != nil {
@@ -101,6 +102,11 @@ func Driver() tiers.Driver {
 			return Open(ctx, Config{BasePath: o.BasePath, Name: env.Name, Log: env.Log, Clock: env.Clock})
 		},
 	}
+}
+
+// Copies reads the copies that the Frozen of a tier writes, once they are unpacked.
+func Copies() tiers.Copies {
+	return filetree.Copies(filetree.Config{Name: "file", Driver: "file", Durable: true}, func() filetree.Form { return &form{} })
 }
 
 // The capabilities, and that they stay.
@@ -117,4 +123,5 @@ var (
 	_ tiers.Counter   = (*Tier)(nil)
 	_ tiers.Describer = (*Tier)(nil)
 	_ tiers.Diagnoser = (*Tier)(nil)
+	_ tiers.Freezer   = (*Tier)(nil)
 )

@@ -20,6 +20,7 @@ var store = crashtest.Store{Name: "file", Open: func(ctx context.Context, dir st
 func TestMain(m *testing.M) {
 	crashtest.Main(store)
 	conditionsMain()
+	writeMain()
 	deniedMain()
 	goleak.VerifyTestMain(m)
 }

@@ -60,6 +60,15 @@ func (form) Find(d *filetree.Dir, stem string, whole bool) (found filetree.Found
 	return found, err
 }
 
+// Sound decodes an entry.
+func (form) Sound(name string, content []byte) error {
+	if strings.HasPrefix(name, ".") || !strings.HasSuffix(name, ending) {
+		return nil
+	}
+	_, _, err := decode(content)
+	return err
+}
+
 // Guard allows everything: a damaged entry is there to be replaced.
 func (form) Guard(*filetree.Dir, filetree.Found, error) error { return nil }
 

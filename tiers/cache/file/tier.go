@@ -36,7 +36,7 @@ type Config struct {
 // Tier is an open cache. Its methods are those of [tiers.Tier] and of the
 // capabilities [tiers.Applier], [tiers.Batcher] (not atomic), [tiers.Reserver],
 // [tiers.Exister], [tiers.Toucher], [tiers.Sweeper], [tiers.Pinger], [tiers.Statser],
-// [tiers.Counter], [tiers.Describer] and [tiers.Diagnoser].
+// [tiers.Counter], [tiers.Describer], [tiers.Diagnoser] and [tiers.Freezer].
 type Tier struct{ *filetree.Tree }
 
 // Open opens the cache.
@@ -46,7 +46,7 @@ func Open(ctx context.Context, c Config) (*Tier, error) {
 		name = "cache"
 	}
 	tree, err := filetree.Open(ctx, filetree.Config{
-		Dir: c.Path, Name: name, Driver: "file", Log: c.Log, Clock: c.Clock, Form: form{},
+		Dir: c.Path, Name: name, Driver: "file", Log: c.Log, Clock: c.Clock, Form: form{}, Copies: tiers.FormatEntries,
 	})
 	if err != nil {
 		return nil, tiers.Fail("open", name, tiers.Key{}, err)
@@ -63,6 +63,7 @@ type Options struct {
 func Driver() tiers.Driver {
 	return tiers.Driver{
 		Tier: "cache", Name: "file", Options: &Options{},
+		Copies: Copies(),
 		Open: func(ctx context.Context, env tiers.Env) (tiers.Tier, error) {
 			var o Options
 			if err := env.Options(&o); err != nil {
@@ -74,6 +75,11 @@ func Driver() tiers.Driver {
 			return Open(ctx, Config{Path: o.Path, Name: env.Name, Log: env.Log, Clock: env.Clock})
 		},
 	}
+}
+
+// Copies reads the copies that the Frozen of a tier writes, once they are unpacked.
+func Copies() tiers.Copies {
+	return filetree.Copies(filetree.Config{Name: "cache", Driver: "file", Copies: tiers.FormatEntries}, func() filetree.Form { return form{} })
 }
 
 // The capabilities, and that they stay.
@@ -90,4 +96,5 @@ var (
 	_ tiers.Counter   = (*Tier)(nil)
 	_ tiers.Describer = (*Tier)(nil)
 	_ tiers.Diagnoser = (*Tier)(nil)
+	_ tiers.Freezer   = (*Tier)(nil)
 )
