@@ -112,11 +112,15 @@ func (t *Tier) page(ctx context.Context, s tiers.Space, q tiers.Query, after str
 	case after != "" && after >= q.Prefix:
 		args[2] = "(" + after
 	}
-	c := newRead(replyTexts, args...)
+	c := newRead(args...)
 	if err := t.run(ctx, c); err != nil {
 		return nil, err
 	}
-	return c.texts, nil
+	names := make([]string, len(c.texts))
+	for i, name := range c.texts {
+		names[i] = string(name)
+	}
+	return names, nil
 }
 
 // found is a stored value, nil when there is none, or why it can't be read.
@@ -133,7 +137,7 @@ func (t *Tier) read(ctx context.Context, s tiers.Space, names []string, heads bo
 		keys[i] = bucket + n
 	}
 	if heads {
-		return t.each(ctx, keys, func(key string) *call { return newRead(replyText, "getrange", key, 0, headBytes-1) })
+		return t.each(ctx, keys, func(key string) *call { return newRead("getrange", key, 0, headBytes-1) })
 	}
 	return t.fetch(ctx, keys)
 }
@@ -144,7 +148,7 @@ func (t *Tier) fetch(ctx context.Context, keys []string) ([]found, error) {
 	out := make([]found, len(keys))
 	var cs []*call
 	for chunk := range slices.Chunk(keys, mgetKeys) {
-		cs = append(cs, newRead(replyTexts, command("mget", chunk)...))
+		cs = append(cs, newRead(command("mget", chunk)...))
 	}
 	if len(cs) == 0 {
 		return out, ctx.Err()
@@ -156,8 +160,8 @@ func (t *Tier) fetch(ctx context.Context, keys []string) ([]found, error) {
 	var at []int
 	for i, c := range cs {
 		for j, v := range c.texts {
-			if n := i*mgetKeys + j; v != "" {
-				out[n].value = []byte(v)
+			if n := i*mgetKeys + j; len(v) > 0 {
+				out[n].value = v
 			} else {
 				missing, at = append(missing, keys[n]), append(at, n)
 			}
@@ -166,11 +170,11 @@ func (t *Tier) fetch(ctx context.Context, keys []string) ([]found, error) {
 	if len(missing) == 0 {
 		return out, nil
 	}
-	there := newRead(replyInt, command("exists", missing)...)
+	there := newRead(command("exists", missing)...)
 	if err := t.run(ctx, there); err != nil || there.n == 0 {
 		return out, err
 	}
-	again, err := t.each(ctx, missing, func(key string) *call { return newRead(replyText, "get", key) })
+	again, err := t.each(ctx, missing, func(key string) *call { return newRead("get", key) })
 	if err != nil {
 		return nil, err
 	}
@@ -233,13 +237,13 @@ func (t *Tier) Spaces(ctx context.Context) iter.Seq2[tiers.Space, error] {
 }
 
 func (t *Tier) allSpaces(ctx context.Context) ([]tiers.Space, error) {
-	c := newRead(replyTexts, "smembers", t.names.spaces)
+	c := newRead("smembers", t.names.spaces)
 	if err := t.run(ctx, c); err != nil {
 		return nil, err
 	}
 	spaces := make([]tiers.Space, 0, len(c.texts))
 	for _, m := range c.texts {
-		if s, ok := spaceOf(m); ok {
+		if s, ok := spaceOf(string(m)); ok {
 			spaces = append(spaces, s)
 		}
 	}
