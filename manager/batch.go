@@ -75,6 +75,9 @@ func (p *place) putMany(ctx context.Context, rs []tiers.Record, o saveOptions) e
 	ttl := o.life.resolve(r.core.clock, r.policy.TTL)
 	for i := range rs {
 		rs[i].TTL = ttl
+		if err := o.give(&rs[i]); err != nil {
+			return err
+		}
 	}
 	release, err := p.enterSessions(ctx, rs)
 	if err != nil {

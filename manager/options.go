@@ -6,7 +6,8 @@ import (
 	"github.com/sagestore/sagestore/tiers"
 )
 
-// SaveOption is [TTL], [ExpiresAt], [Forever], [IfVersion] or [IfAbsent].
+// SaveOption is [TTL], [ExpiresAt], [Forever], [IfVersion], [IfAbsent] or
+// [Indexed].
 type SaveOption interface{ save(o *saveOptions) }
 
 // LoadOption is [Fresh].
@@ -31,8 +32,9 @@ type Condition interface {
 }
 
 type saveOptions struct {
-	life life
-	cond tiers.Cond
+	life  life
+	cond  tiers.Cond
+	index *tiers.IndexText
 }
 
 type loadOptions struct{ fresh bool }

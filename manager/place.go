@@ -115,6 +115,9 @@ func (p *place) encode(name string, v any, schema uint32) (tiers.Record, error) 
 // more.
 func (p *place) put(ctx context.Context, rec tiers.Record, o saveOptions) (tiers.Record, error) {
 	r := p.route
+	if err := o.give(&rec); err != nil {
+		return tiers.Record{}, err
+	}
 	if p.tx != nil && p.tx.all.readOnly {
 		return p.tier.Save(ctx, rec, o.cond) // which says so
 	}

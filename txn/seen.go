@@ -121,6 +121,7 @@ func (w *write) there(now time.Time) bool { return !w.deleted && w.record.Live(n
 func (w *write) copy() tiers.Record {
 	r := w.record
 	r.Value = append(make([]byte, 0, len(r.Value)), r.Value...)
+	r.Index = nil
 	return r
 }
 

@@ -100,7 +100,7 @@ func (s *system) admit(rows []tiers.Row, conds []tiers.Cond, limit int64, now ti
 func (s *system) append(r *tiers.Row, now time.Time) tiers.Row {
 	j := s.journal(r.Tier)
 	row := *r
-	row.Value = clone(r.Value)
+	row.Value, row.Index = clone(r.Value), nil
 	row.Name, row.Category, row.Namespace = strings.Clone(r.Name), strings.Clone(r.Category), strings.Clone(r.Namespace)
 	j.mark++
 	if us := now.UnixMicro(); us > 0 {
