@@ -84,14 +84,19 @@ type Journal interface {
 	Backlog(ctx context.Context, tier string) (Backlog, error)
 }
 
+// Waiter is a [Journal] that knows where rows are without looking.
+type Waiter interface {
+	// Waits tells whether a row of the key may wait. No means that of the rows up to
+	// the last answer of [System.Changes] or [Committer.Sequence], and of those that
+	// this handle has made, none does.
+	Waits(tier string, k Key) bool
+}
+
 // Backlog is how much a journal holds for a tier.
 type Backlog struct {
 	Rows   int64
 	Bytes  int64 // of keys and values
 	Oldest time.Time
-	// Version is the highest that a row of the tier ever had. A store that is
-	// [Committer] has to know it.
-	Version Version
 }
 
 // Session is a row of the sessions of a store.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -278,8 +277,7 @@ func (c *commitment) rows(ctx context.Context, out *tiers.Commit) error {
 	if len(c.journaled) == 0 {
 		return nil
 	}
-	above, err := c.since(ctx, out)
-	if err != nil {
+	if err := c.since(ctx, out); err != nil {
 		return err
 	}
 	keys, held := make([][]tiers.Key, len(c.journaled)), make([][]reservation, len(c.journaled))
@@ -287,7 +285,7 @@ func (c *commitment) rows(ctx context.Context, out *tiers.Commit) error {
 	for i, p := range c.journaled {
 		keys[i] = p.keys()
 		ask := func() (err error) {
-			if held[i], err = p.rows.reserve(ctx, keys[i], p.wasRead, above[i]); err != nil {
+			if held[i], err = p.rows.reserve(ctx, keys[i], p.wasRead); err != nil {
 				return tiers.Fail("commit", p.name, tiers.Key{}, err)
 			}
 			return p.sameRanges(ctx)
@@ -311,35 +309,24 @@ func (c *commitment) rows(ctx context.Context, out *tiers.Commit) error {
 	return nil
 }
 
-// since notes from where on the commit has to look for changes, and answers the
-// highest version that rows of each journaled tier had by then.
-func (c *commitment) since(ctx context.Context, out *tiers.Commit) ([]tiers.Version, error) {
-	least := uint64(0)
+// since notes from where on the commit has to look for changes. It is not later than
+// the last look of any tier, since rows up to that are known.
+func (c *commitment) since(ctx context.Context, out *tiers.Commit) error {
 	switch {
 	case c.tx.since != nil:
 		out.Since = *c.tx.since
-		least = out.Since
-	case c.again:
-		now, err := c.e.committer.Sequence(ctx)
-		if err != nil {
-			return nil, err
-		}
-		out.Since = now
-		least = now
-	default:
+	case !c.again:
 		// Nothing was read, so an older one will do: if it finds a change that it
 		// should not, the next attempt asks.
-		out.Since = math.MaxUint64
-	}
-	above := make([]tiers.Version, len(c.journaled))
-	for i, p := range c.journaled {
-		known, err := p.rows.known(ctx, least)
+		out.Since = c.journaled[0].rows.sequence()
+	default:
+		now, err := c.e.committer.Sequence(ctx)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		above[i], out.Since = known.issued, min(out.Since, known.seq)
+		out.Since = now
 	}
-	return above, nil
+	return nil
 }
 
 // collect compares and adds what a journaled tier contributes.
@@ -356,7 +343,7 @@ func (p *part) collect(keys []tiers.Key, held []reservation, out *tiers.Commit) 
 			return tiers.Fail("commit", p.name, k, fmt.Errorf("%w: it was changed since the transaction read it", tiers.ErrConflict))
 		}
 		if !r.unknown {
-			out.RowReads = append(out.RowReads, tiers.RowRead{Tier: p.name, Read: tiers.Read{Key: k, Version: r.version}, Unread: !read})
+			out.RowReads = append(out.RowReads, tiers.RowRead{Tier: p.name, Read: tiers.Read{Key: k, Version: r.version}, Unread: r.unread})
 		}
 		w := p.writes[k]
 		if w == nil {

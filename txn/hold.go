@@ -94,14 +94,15 @@ type reservation struct {
 	created  time.Time     // of the live record
 	next     tiers.Version // for the row
 	reserved bool          // the tier has issued next
+	unread   bool          // no row of the key was known, and later ones do not matter
 	unknown  bool          // the tier is away, and no row answers for the key
 }
 
-// reserve answers for keys that are held, of which some were read. Rows of those are
-// looked for before the tier is asked, so that one which is applied meanwhile is seen
-// in one of both. Of the others it is enough that the versions are above those of
-// all rows that were known when the transaction began: the commit finds later ones.
-func (j *Journaled) reserve(ctx context.Context, ks []tiers.Key, read func(tiers.Key) bool, above tiers.Version) ([]reservation, error) {
+// reserve answers for keys that are held, of which some were read. Rows are looked for
+// before the tier is asked, so that one which is applied meanwhile is seen in one of
+// both. Where a key was not read, and the journal knows of no row, nothing is asked: the
+// commit finds rows that came since.
+func (j *Journaled) reserve(ctx context.Context, ks []tiers.Key, read func(tiers.Key) bool) ([]reservation, error) {
 	out := make([]reservation, len(ks))
 	if len(ks) == 0 {
 		return out, nil
@@ -112,9 +113,11 @@ func (j *Journaled) reserve(ctx context.Context, ks []tiers.Key, read func(tiers
 	if _, err := j.newRows(ctx); err != nil {
 		return nil, err
 	}
+	var above tiers.Version
 	rows := make([]*tiers.Row, len(ks))
 	for i, k := range ks {
-		if !read(k) {
+		if !read(k) && j.waiter != nil && !j.waiter.Waits(j.name, k) {
+			out[i].unread = true
 			continue
 		}
 		row, found, err := j.pending(ctx, k)
@@ -140,7 +143,7 @@ func (j *Journaled) reserve(ctx context.Context, ks []tiers.Key, read func(tiers
 			r.reserved = j.reserver != nil
 		}
 		switch row := rows[i]; {
-		case !read(ks[i]):
+		case r.unread:
 			r.unknown = away
 		case row == nil && away:
 			if err := j.absent(ctx, tiers.ErrUnavailable); isAway(err) {

@@ -31,6 +31,7 @@ type Journaled struct {
 	reserver tiers.Reserver // nil: versions are guessed
 	outage   tiers.Outage   // nil: the tier is never away for long
 	system   tiers.System
+	waiter   tiers.Waiter // nil: the system store has to be asked
 	name     string
 	epoch    string
 	owner    string
@@ -102,6 +103,7 @@ func Journal(ctx context.Context, inner tiers.Tier, system tiers.System, c Confi
 	}
 	j.local = tiers.Describe(inner).Scope == tiers.ScopeHost
 	j.reserver, _ = tiers.As[tiers.Reserver](inner)
+	j.waiter, _ = system.(tiers.Waiter)
 	if j.outage, ok = tiers.As[tiers.Outage](inner); !ok {
 		j.reach.known.Store(true)
 	}
@@ -145,6 +147,10 @@ func (j *Journaled) As(target any) bool {
 		return offer[tiers.Pinger](j.inner, t, j)
 	case *tiers.Statser:
 		return offer[tiers.Statser](j.inner, t, j)
+	case *tiers.Freezer: // what the journal holds is frozen with the system store
+		inner, ok := tiers.As[tiers.Freezer](j.inner)
+		*t = inner
+		return ok
 	case *tiers.Outage:
 		*t = j.outage
 		return j.outage != nil

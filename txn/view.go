@@ -21,17 +21,10 @@ type view struct {
 	mu      sync.Mutex
 	busy    int       // appends on their way
 	turn    uint64    // grows with each append
-	known   known     // as of the last look
+	counter uint64    // of tiers.Changes, as of the last look
 	looked  uint64    // turn as of the last look
 	oldest  time.Time // since when there are rows, as of the last look
 	changed chan struct{}
-}
-
-// known is how far the journal had come, and the highest version of a row of the
-// tier until then, or later.
-type known struct {
-	seq    uint64
-	issued tiers.Version
 }
 
 // init makes it expect rows until the first look.
@@ -78,7 +71,7 @@ func (v *view) tell() {
 func (j *Journaled) look(ctx context.Context) error {
 	v := &j.view
 	v.mu.Lock()
-	turn, counter, looked := v.turn, v.known.seq, v.looked
+	turn, counter, looked := v.turn, v.counter, v.looked
 	v.mu.Unlock()
 	c, err := j.system.Changes(ctx)
 	if err != nil {
@@ -92,7 +85,7 @@ func (j *Journaled) look(ctx context.Context) error {
 		return err
 	}
 	v.mu.Lock()
-	v.known, v.oldest = known{c.Journal, b.Version}, b.Oldest
+	v.counter, v.oldest = c.Journal, b.Oldest
 	if v.busy == 0 && v.turn == turn {
 		v.looked = turn
 		v.rows.Store(b.Rows > 0)
@@ -104,20 +97,11 @@ func (j *Journaled) look(ctx context.Context) error {
 	return nil
 }
 
-// known answers what was found by the last look, after another one when that is
-// from before since.
-func (j *Journaled) known(ctx context.Context, since uint64) (known, error) {
-	if k := j.lately(); k.seq >= since {
-		return k, nil
-	}
-	err := j.look(ctx)
-	return j.lately(), err
-}
-
-func (j *Journaled) lately() known {
+// sequence is that of the journal as of the last look.
+func (j *Journaled) sequence() uint64 {
 	j.view.mu.Lock()
 	defer j.view.mu.Unlock()
-	return j.view.known
+	return j.view.counter
 }
 
 // watch looks for rows of other processes, and keeps what is known of the

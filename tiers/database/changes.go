@@ -40,6 +40,7 @@ func (t *Tier) Changes(ctx context.Context) (tiers.Changes, error) {
 
 func (t *Tier) changes(ctx context.Context) (now tiers.Changes, err error) {
 	if t.path == Memory {
+		// The places of rows are told by the writer, which had this connection before.
 		err = t.read(ctx, func(c *conn) error {
 			now, err = counters(ctx, c)
 			return err
@@ -62,7 +63,7 @@ func (t *Tier) changes(ctx context.Context) (now tiers.Changes, err error) {
 		}
 	}
 	err = poll(ctx, nil, func() (bool, error) {
-		err := w.look(ctx)
+		err := w.look(ctx, &t.waiting)
 		if busy(err) {
 			return false, nil
 		}
@@ -71,9 +72,10 @@ func (t *Tier) changes(ctx context.Context) (now tiers.Changes, err error) {
 	return w.last, err
 }
 
-// look reads the counters when something was committed since the last look. The
-// number is read first: what is committed in between is seen twice, never missed.
-func (w *watch) look(ctx context.Context) error {
+// look reads the counters, and where the rows are, when something was committed since
+// the last look. The number is read first: what is committed in between is seen twice,
+// never missed. Of the counters the places have at least what they say.
+func (w *watch) look(ctx context.Context, known *waiting) error {
 	version, err := w.c.number(ctx, "PRAGMA data_version")
 	if err != nil || version == w.seen {
 		return err
@@ -81,6 +83,13 @@ func (w *watch) look(ctx context.Context) error {
 	last, err := counters(ctx, w.c)
 	if err != nil {
 		return err
+	}
+	if upTo := known.upTo(); last.Journal > uint64(upTo) { //nolint:gosec // never negative
+		rows, err := placesIn(ctx, w.c, upTo)
+		if err != nil {
+			return err
+		}
+		known.add(rows, int64(last.Journal)) //nolint:gosec // counted from 0
 	}
 	w.seen, w.last = version, last
 	return nil

@@ -35,13 +35,14 @@ func (t *Tier) Commit(ctx context.Context, c tiers.Commit) (tiers.Committed, err
 		return tiers.Committed{}, t.commitFailed(c.ID, err)
 	}
 	if len(d.Saves) == 0 && len(d.Rows) == 0 && d.OnlyOnce == "" {
-		err := t.atOnce(ctx, func(x *tx) error { return x.check(d, false) })
+		err := t.checkOnly(ctx, d)
 		return tiers.Committed{}, t.commitFailed(c.ID, err)
 	}
 	var out tiers.Committed
+	near := true // look through what has happened lately only
 	for {
 		err := t.writer.do(ctx, &job{bytes: d.bytes, several: true, run: func(tx *tx) (err error) {
-			out, err = tx.carryOut(d)
+			out, err = tx.carryOut(d, near)
 			return err
 		}})
 		if err == nil {
@@ -49,14 +50,18 @@ func (t *Tier) Commit(ctx context.Context, c tiers.Commit) (tiers.Committed, err
 		}
 		if errors.Is(err, errFar) {
 			// What has happened until now is looked through while nobody waits.
+			var upTo int64
 			err = t.atOnce(ctx, func(x *tx) error {
-				if err := x.checkRows(d, x.now(), false); err != nil {
-					return err
-				}
-				d.Since = uint64(x.books.seq) //nolint:gosec // counted from 0
-				return nil
+				err := x.checkRows(d, x.now(), false)
+				upTo = x.books.seq
+				return err
 			})
-			if err == nil {
+			switch {
+			case err == nil:
+				d.Since = uint64(upTo) //nolint:gosec // counted from 0
+				continue
+			case errors.Is(err, errMoved):
+				near = false // others have to wait for it
 				continue
 			}
 		}
@@ -117,10 +122,32 @@ func (t *Tier) decide(c *tiers.Commit) (*decision, error) {
 	return d, nil
 }
 
-// atOnce lends fn a connection that sees one instant.
+// errMoved says that places of rows were changed while they were looked at.
+var errMoved = errors.New("the places of rows were changed")
+
+// checkOnly checks at one instant, aside from the writer unless that is not to be
+// had.
+func (t *Tier) checkOnly(ctx context.Context, d *decision) error {
+	for range 3 {
+		err := t.atOnce(ctx, func(x *tx) error { return x.check(d, false) })
+		if !errors.Is(err, errMoved) {
+			return err
+		}
+	}
+	return t.writer.do(ctx, &job{run: func(tx *tx) error { return tx.check(d, false) }})
+}
+
+// atOnce lends fn a connection that sees one instant. The places of rows have to be
+// those of that instant: errMoved.
 func (t *Tier) atOnce(ctx context.Context, fn func(x *tx) error) error {
 	return t.read(ctx, func(c *conn) (err error) {
-		x := &tx{ctx: context.WithoutCancel(ctx), c: c, clock: t.clock}
+		x := &tx{ctx: context.WithoutCancel(ctx), c: c, clock: t.clock, waiting: &t.waiting}
+		turn := t.waiting.turn()
+		defer func() {
+			if x.books.open && t.waiting.turn() != turn {
+				err = errMoved
+			}
+		}()
 		if _, err := x.exec("BEGIN"); err != nil {
 			return err
 		}
@@ -134,11 +161,11 @@ func (t *Tier) atOnce(ctx context.Context, fn func(x *tx) error) error {
 }
 
 // carryOut does what a commit says, or answers why nothing of it may be done.
-func (x *tx) carryOut(d *decision) (out tiers.Committed, err error) {
-	if err := x.remember(d.ID); err != nil {
+func (x *tx) carryOut(d *decision, near bool) (out tiers.Committed, err error) {
+	if err := x.remember(d.ID, len(d.Rows) > 0); err != nil {
 		return out, err
 	}
-	if err := x.check(d, true); err != nil {
+	if err := x.check(d, near); err != nil {
 		return out, err
 	}
 	if err := x.once(d); err != nil {
@@ -157,12 +184,15 @@ func (x *tx) carryOut(d *decision) (out tiers.Committed, err error) {
 		}
 	}
 	for i := range d.Rows {
-		r := d.Rows[i]
-		if out.Rows[i], err = x.appendRow(r, tiers.Cond{}, d.RowLimits[r.Tier]); err != nil {
+		r, of := d.Rows[i], lastOf{}
+		if i == len(d.Rows)-1 {
+			of = lastOf{change: true, tx: d.ID}
+		}
+		if out.Rows[i], err = x.appendRow(r, tiers.Cond{}, d.RowLimits[r.Tier], of); err != nil {
 			return out, tiers.Fail("commit", r.Tier, r.Key, err)
 		}
 	}
-	return out, x.saveSums()
+	return out, nil
 }
 
 // check answers ErrConflict when something that was read is no longer as it was.

@@ -2,7 +2,6 @@ package database
 
 import (
 	"context"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -286,11 +285,10 @@ func TestErrorsSayThingsOnce(t *testing.T) {
 	}
 }
 
-// TestDueRowsAreFoundAmongFewAndMany: there are two ways to look for them.
 func TestDueRowsAreFoundAmongFewAndMany(t *testing.T) {
 	tier := mustOpen(t, Config{Path: Memory})
 	var all []tiers.Row
-	for i := range 2*fewRows + 200 {
+	for i := range 5000 {
 		name := "many"
 		if i%20 == 0 {
 			name = "few"
@@ -323,23 +321,5 @@ func TestDueRowsAreFoundAmongFewAndMany(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: %d rows are due, in another order or number than the %d that were appended", name, len(got), len(want))
 		}
-	}
-	plan := func(query string) (text string) {
-		err := tier.read(t.Context(), func(c *conn) error {
-			return c.query(t.Context(), "EXPLAIN QUERY PLAN "+query, []driver.Value{"t", int64(0), int64(1)}, func(row []driver.Value) (bool, error) {
-				text += fmt.Sprintln(row[3])
-				return true, nil
-			})
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return text
-	}
-	if text := plan(fewDue); !strings.Contains(text, "COVERING INDEX sqlite_autoindex_journal_1 (tier=?)") {
-		t.Errorf("few are looked for so:\n%s", text)
-	}
-	if text := plan(manyDue); !strings.Contains(text, "INTEGER PRIMARY KEY (rowid>?)") || strings.Contains(text, "B-TREE") {
-		t.Errorf("many are looked for so:\n%s", text)
 	}
 }

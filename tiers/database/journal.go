@@ -14,26 +14,13 @@ import (
 
 const (
 	journalColumns = `seq, tier, namespace, category, key, owner, over, deleted, codec, schema, flags, version, created, updated, expires, value`
-	pendingRow     = `SELECT ` + journalColumns + ` FROM journal WHERE tier = ? AND namespace = ? AND category = ? AND key = ?`
-	pendingFrom    = ` FROM journal WHERE tier = ? AND namespace = ? AND category = ? AND key >= ? AND key < ? ORDER BY key `
-	pendingForward = `SELECT ` + journalColumns + pendingFrom + `LIMIT ?`
-	pendingReverse = `SELECT ` + journalColumns + pendingFrom + `DESC LIMIT ?`
-	// The rows of a tier are found by its keys while they are few, and else among
-	// those of all tiers: an index for that would cost every commit a page.
-	fewDue = `SELECT ` + journalColumns + ` FROM journal WHERE seq IN
-		(SELECT seq FROM journal WHERE tier = ? AND +seq > ? ORDER BY +seq LIMIT ?) ORDER BY seq`
-	manyDue     = `SELECT ` + journalColumns + ` FROM journal WHERE +tier = ? AND seq > ? ORDER BY seq LIMIT ?`
-	entriesOf   = `SELECT entries FROM journal_tiers WHERE tier = ?`
-	replacedRow = `DELETE FROM journal WHERE tier = ? AND namespace = ? AND category = ? AND key = ?
-		RETURNING queued, bytes, version, deleted, expires, created`
-	insertRow = `INSERT INTO journal (` + journalColumns + `, queued, bytes)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT (tier, namespace, category, key) DO NOTHING`
-	doneRow   = `DELETE FROM journal WHERE seq = ? AND tier = ? RETURNING bytes, namespace, category, key, version, deleted, expires`
-	backlogOf = `SELECT coalesce((SELECT entries FROM journal_tiers WHERE tier = ?1), 0),
-		coalesce((SELECT bytes FROM journal_tiers WHERE tier = ?1), 0),
-		coalesce((SELECT version FROM journal_tiers WHERE tier = ?1), 0),
-		coalesce((SELECT queued FROM journal WHERE +tier = ?1 ORDER BY seq LIMIT 1), 0)`
+	rowAt          = `SELECT ` + journalColumns + ` FROM journal WHERE seq = ?`
+	queuedAt       = `SELECT queued FROM journal WHERE seq = ?`
+	replacedRow    = `DELETE FROM journal WHERE seq = ? RETURNING queued, bytes, version, deleted, expires, created, updated, tx`
+	insertRow      = `INSERT INTO journal (` + journalColumns + `, queued, bytes, tx, sums)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	doneRow = `DELETE FROM journal WHERE seq = ? AND tier = ?
+		RETURNING bytes, namespace, category, key, version, deleted, expires, updated, tx`
 )
 
 // Append implements tiers.Journal.
@@ -98,37 +85,36 @@ func rowBytes(r *tiers.Row) int { return len(r.Name) + len(r.Value) }
 func (x *tx) appendRows(in []tiers.Row, conds []tiers.Cond, limit int64, t *Tier) ([]tiers.Row, error) {
 	out := make([]tiers.Row, len(in))
 	err := each(len(in), func(i int) (err error) {
-		out[i], err = x.appendRow(in[i], condAt(conds, i), limit)
+		out[i], err = x.appendRow(in[i], condAt(conds, i), limit, lastOf{change: i == len(in)-1})
 		return t.itemError("journal", in[i].Key, err)
 	})
 	if err != nil {
 		return nil, err
 	}
-	return out, x.saveSums()
+	return out, nil
 }
 
-// waiting is the row that another one replaces.
-type waiting struct {
+// lastOf says what the last row of a change has to keep.
+type lastOf struct {
+	change bool   // the sums
+	tx     string // the transaction
+}
+
+// replaced is the row that another one replaces.
+type replaced struct {
 	there         bool
 	queued, bytes int64
 	created       int64
 	version, live tiers.Version
 }
 
-// appendRow leaves the sums to be saved.
-func (x *tx) appendRow(r tiers.Row, c tiers.Cond, limit int64) (tiers.Row, error) {
-	s, err := x.sums(r.Tier)
+func (x *tx) appendRow(r tiers.Row, c tiers.Cond, limit int64, of lastOf) (tiers.Row, error) {
+	b, err := x.openBooks()
 	if err != nil {
 		return r, err
 	}
+	s := b.sums(r.Tier)
 	size := int64(rowBytes(&r))
-	// Most often nothing waits for the key, and then one statement does it.
-	if c.Holds(0) == nil && (limit <= 0 || r.Deleted || s.bytes+size <= limit) {
-		placed, err := x.place(&r, s, waiting{})
-		if placed || err != nil {
-			return r, err
-		}
-	}
 	// A refused row is undone with the whole job, so the old one may go first.
 	old, err := x.takeWaiting(&r)
 	if err != nil {
@@ -146,13 +132,16 @@ func (x *tx) appendRow(r tiers.Row, c tiers.Cond, limit int64) (tiers.Row, error
 		return r, tiers.Hint(fmt.Errorf("%w: more than %d bytes wait for the %s tier", tiers.ErrFull, limit, r.Tier),
 			"bring the "+r.Tier+" tier back, or raise the limit of its journal")
 	}
-	_, err = x.place(&r, s, old)
-	return r, err
+	return r, x.place(&r, s, old, of)
 }
 
 // takeWaiting removes the row that waits for the key of another.
-func (x *tx) takeWaiting(r *tiers.Row) (w waiting, err error) {
-	row, err := x.first(replacedRow, r.Tier, r.Namespace, r.Category, r.Name)
+func (x *tx) takeWaiting(r *tiers.Row) (w replaced, err error) {
+	seq := x.find(rowKey{r.Tier, r.Key})
+	if seq == 0 {
+		return w, nil
+	}
+	row, err := x.first(replacedRow, seq)
 	if err != nil || row == nil {
 		return w, err
 	}
@@ -162,12 +151,21 @@ func (x *tx) takeWaiting(r *tiers.Row) (w waiting, err error) {
 	s := stateOf(row[2:], x.now())
 	w.version, w.live = s.version, s.live()
 	w.created, _ = row[5].(int64)
-	return w, nil
+	return w, x.passOn(row[7], intAt(row, 6))
 }
 
-// place stores a row instead of old, and fills in what is not known before. Where
-// another row is in the way it changes nothing.
-func (x *tx) place(r *tiers.Row, s *sums, old waiting) (placed bool, err error) {
+// passOn lets the transaction of a row that leaves be remembered without it.
+func (x *tx) passOn(id driver.Value, updated int64) error {
+	tx, _ := id.(string)
+	if tx == "" {
+		return nil
+	}
+	_, err := x.note(tx, updated/1_000_000)
+	return err
+}
+
+// place stores a row instead of old, and fills in what is not known before.
+func (x *tx) place(r *tiers.Row, s *sums, old replaced, of lastOf) error {
 	n := *r
 	now := tiers.Micro(x.clock.Now())
 	n.Updated = now
@@ -196,20 +194,32 @@ func (x *tx) place(r *tiers.Row, s *sums, old waiting) (placed bool, err error) 
 		over = micro(v)
 	}
 	seq, size := x.books.seq+1, int64(rowBytes(&n))
-	changed, err := x.exec(insertRow, seq, n.Tier, n.Namespace, n.Category, n.Name, n.Owner, over, number(n.Deleted),
-		n.Codec, int64(n.Schema), int64(n.Flags), micro(n.Version), tiers.ToMicro(n.Created), tiers.ToMicro(n.Updated),
-		tiers.ToMicro(n.Expires), n.Value, queued, size)
-	if err != nil || changed == 0 {
-		return false, err
-	}
-	x.books.seq = seq
-	n.Seq = uint64(seq) //nolint:gosec // counted from 1
 	s.version = max(s.version, n.Version)
 	s.entries++
 	s.bytes += size
 	s.dirty = true
+	var id, all driver.Value
+	if of.tx != "" {
+		id = of.tx
+	}
+	if of.change {
+		text, err := x.books.text()
+		if err != nil {
+			return err
+		}
+		all = text
+	}
+	_, err := x.exec(insertRow, seq, n.Tier, n.Namespace, n.Category, n.Name, n.Owner, over, number(n.Deleted),
+		n.Codec, int64(n.Schema), int64(n.Flags), micro(n.Version), tiers.ToMicro(n.Created), tiers.ToMicro(n.Updated),
+		tiers.ToMicro(n.Expires), n.Value, queued, size, id, all)
+	if err != nil {
+		return err
+	}
+	x.books.seq = seq
+	x.books.add(placed{seq: seq, rowKey: rowKey{n.Tier, n.Key}, tx: of.tx})
+	n.Seq = uint64(seq) //nolint:gosec // counted from 1
 	*r = n
-	return true, nil
+	return nil
 }
 
 func number(b bool) int64 {
@@ -245,17 +255,7 @@ func scanRow(row []driver.Value) (r tiers.Row, err error) {
 
 // Pending implements tiers.Journal.
 func (t *Tier) Pending(ctx context.Context, tier string, k tiers.Key) (tiers.Row, error) {
-	var r tiers.Row
-	found := false
-	err := t.read(ctx, func(c *conn) error {
-		row, err := c.first(context.WithoutCancel(ctx), pendingRow, tier, k.Namespace, k.Category, k.Name)
-		if err != nil || row == nil {
-			return err
-		}
-		found = true
-		r, err = scanRow(row)
-		return err
-	})
+	r, found, err := t.pending(ctx, rowKey{tier, k})
 	if err != nil {
 		return tiers.Row{}, t.failed("load pending", k, err)
 	}
@@ -265,37 +265,76 @@ func (t *Tier) Pending(ctx context.Context, tier string, k tiers.Key) (tiers.Row
 	return r, nil
 }
 
+// pending answers the row of a key.
+func (t *Tier) pending(ctx context.Context, k rowKey) (r tiers.Row, found bool, err error) {
+	for last := int64(0); ; {
+		if _, err := t.changes(ctx); err != nil {
+			return r, false, err
+		}
+		seq := t.waiting.find(k)
+		if seq == last {
+			if last != 0 { // it has left, and no other one came
+				t.waiting.remove([]placed{{seq: last, rowKey: k}})
+			}
+			return r, false, nil
+		}
+		if r, found, err = t.rowAt(ctx, seq); err != nil || found {
+			return r, found, err
+		}
+		last = seq
+	}
+}
+
+// rowAt answers the row with that seq, unless it has left.
+func (t *Tier) rowAt(ctx context.Context, seq int64) (r tiers.Row, found bool, err error) {
+	err = t.read(ctx, func(c *conn) error {
+		row, err := c.first(context.WithoutCancel(ctx), rowAt, seq)
+		if found = row != nil; err != nil || !found {
+			return err
+		}
+		r, err = scanRow(row)
+		return err
+	})
+	return r, found, err
+}
+
+// Waits implements tiers.Waiter.
+func (t *Tier) Waits(tier string, k tiers.Key) bool { return t.waiting.find(rowKey{tier, k}) != 0 }
+
 // ListPending implements tiers.Journal.
 func (t *Tier) ListPending(ctx context.Context, tier string, q tiers.Query) iter.Seq2[tiers.Row, error] {
-	query := pendingForward
-	if q.Reverse {
-		query = pendingReverse
-	}
 	return func(yield func(tiers.Row, error) bool) {
+		space := tiers.Space{Namespace: q.Namespace, Category: q.Category}
+		failed := func(err error) {
+			yield(tiers.Row{}, t.failed("list pending", tiers.Key{Namespace: q.Namespace, Category: q.Category}, err))
+		}
 		low, high := bounds(q)
 		for left := q.Limit; low < high; {
-			limit := pageRows
-			if q.Limit > 0 {
-				limit = min(limit, left)
-			}
-			var page []tiers.Row
-			err := t.read(ctx, func(c *conn) (err error) {
-				page, err = rows(ctx, c, query, []driver.Value{tier, q.Namespace, q.Category, low, high, int64(limit)}, scanRow)
-				return err
-			})
-			if err != nil {
-				yield(tiers.Row{}, t.failed("list pending", tiers.Key{Namespace: q.Namespace, Category: q.Category}, err))
+			if _, err := t.changes(ctx); err != nil {
+				failed(err)
 				return
 			}
-			for _, r := range page {
-				if !yield(r, nil) {
+			names := t.waiting.among(tier, space, low, high, q.Reverse, pageRows)
+			for _, name := range names {
+				row, found, err := t.pending(ctx, rowKey{tier, tiers.Key{Namespace: q.Namespace, Category: q.Category, Name: name}})
+				if err != nil {
+					failed(err)
+					return
+				}
+				if !found {
+					continue
+				}
+				if !yield(row, nil) {
+					return
+				}
+				if left--; left == 0 {
 					return
 				}
 			}
-			if left -= len(page); len(page) < limit || q.Limit > 0 && left <= 0 {
+			if len(names) < pageRows {
 				return
 			}
-			if last := page[len(page)-1].Name; q.Reverse {
+			if last := names[len(names)-1]; q.Reverse {
 				high = last
 			} else {
 				low = last + "\x00"
@@ -304,26 +343,14 @@ func (t *Tier) ListPending(ctx context.Context, tier string, q tiers.Query) iter
 	}
 }
 
-// fewRows is up to how many rows of a tier are looked up by its keys.
-const fewRows = 2048
-
 // Due implements tiers.Journal.
 func (t *Tier) Due(ctx context.Context, tier string, after uint64, limit int) (due []tiers.Row, err error) {
 	if limit <= 0 {
 		return nil, over(ctx)
 	}
-	err = t.read(ctx, func(c *conn) (err error) {
-		n, err := c.number(ctx, entriesOf, tier)
-		if err != nil {
-			return err
-		}
-		query := fewDue
-		if n > fewRows {
-			query = manyDue
-		}
-		due, err = rows(ctx, c, query, []driver.Value{tier, int64(min(after, 1<<62)), int64(limit)}, scanRow)
-		return err
-	})
+	if _, err = t.changes(ctx); err == nil {
+		due, err = t.due(ctx, tier, int64(min(after, 1<<62)), limit)
+	}
 	if err == nil && len(due) > 0 {
 		err = t.syncLog()
 	}
@@ -331,6 +358,59 @@ func (t *Tier) Due(ctx context.Context, tier string, after uint64, limit int) (d
 		return nil, t.failed("list due", tiers.Key{}, err)
 	}
 	return due, nil
+}
+
+func (t *Tier) due(ctx context.Context, tier string, after int64, limit int) (due []tiers.Row, err error) {
+	first := after == 0
+	for len(due) < limit {
+		seqs := t.waiting.due(tier, after, limit)
+		if len(seqs) == 0 {
+			break
+		}
+		err := t.read(ctx, func(c *conn) error {
+			due = due[:len(due):len(due)]
+			found, err := rowsAt(ctx, c, seqs, limit-len(due))
+			if err == nil {
+				due = append(due, found...)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		after = seqs[len(seqs)-1]
+		switch {
+		case !first:
+		case len(due) == 0:
+			t.waiting.left(tier, after)
+		default:
+			t.waiting.left(tier, int64(due[0].Seq)-1) //nolint:gosec // counted from 1
+			first = false
+		}
+	}
+	return due, nil
+}
+
+// rowsAt answers up to limit rows of those with these seqs that are still there.
+func rowsAt(ctx context.Context, c *conn, seqs []int64, limit int) (found []tiers.Row, err error) {
+	for _, seq := range seqs {
+		if len(found) == limit {
+			break
+		}
+		row, err := c.first(ctx, rowAt, seq)
+		if err != nil {
+			return nil, err
+		}
+		if row == nil {
+			continue
+		}
+		r, err := scanRow(row)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, r)
+	}
+	return found, nil
 }
 
 // syncLog makes durable what was committed, which a store that is not Full leaves
@@ -367,7 +447,7 @@ func (x *tx) done(rs []tiers.Row) error {
 	if err != nil {
 		return err
 	}
-	gone := 0
+	gone := len(b.gone)
 	for _, r := range rs {
 		seq := int64(min(r.Seq, 1<<62))
 		row, err := x.first(doneRow, seq, r.Tier)
@@ -377,29 +457,31 @@ func (x *tx) done(rs []tiers.Row) error {
 		if row == nil {
 			continue // a newer one took its place, or somebody else was first
 		}
-		gone++
-		bytes, _ := row[0].(int64)
-		args := append([]driver.Value{seq, r.Tier}, row[1:]...)
-		s, err := x.sums(r.Tier)
-		if err != nil {
+		s := b.sums(r.Tier)
+		s.entries--
+		s.bytes -= intAt(row, 0)
+		s.dirty = true
+		updated, id := intAt(row, 7), row[8]
+		p := placed{seq: seq, rowKey: rowKey{tier: r.Tier}}
+		for i, to := range []*string{&p.key.Namespace, &p.key.Category, &p.key.Name} {
+			*to, _ = row[1+i].(string)
+		}
+		p.tx, _ = id.(string)
+		b.gone = append(b.gone, p)
+		// The row is good until the connection is used again.
+		args := append([]driver.Value{seq, r.Tier}, row[1:7]...)
+		if _, err := x.exec(noteRecent, args...); err != nil {
 			return err
 		}
-		s.entries--
-		s.bytes -= bytes
-		s.dirty = true
-		if _, err := x.exec(noteRecent, args...); err != nil {
+		if err := x.passOn(id, updated); err != nil {
 			return err
 		}
 		b.last = max(b.last, seq)
 	}
-	if gone == 0 {
+	if gone = len(b.gone) - gone; gone == 0 {
 		return nil
 	}
 	if err := x.saveSums(); err != nil {
-		return err
-	}
-	b.seq++
-	if _, err := x.exec(setCounter, b.seq, "journal"); err != nil {
 		return err
 	}
 	return x.pruneRecent(gone)
@@ -407,21 +489,57 @@ func (x *tx) done(rs []tiers.Row) error {
 
 // Backlog implements tiers.Journal.
 func (t *Tier) Backlog(ctx context.Context, tier string) (b tiers.Backlog, err error) {
-	err = t.read(ctx, func(c *conn) error {
-		row, err := c.first(ctx, backlogOf, tier)
-		if err != nil || row == nil {
-			return err
-		}
-		b.Rows, _ = row[0].(int64)
-		b.Bytes, _ = row[1].(int64)
-		version, _ := row[2].(int64)
-		b.Version = tiers.Version(version) //nolint:gosec // written from a version
-		oldest, _ := row[3].(int64)
-		b.Oldest = tiers.FromMicro(oldest)
-		return nil
-	})
+	if _, err = t.changes(ctx); err == nil {
+		b, err = t.backlog(ctx, tier)
+	}
+	if err == nil && t.waiting.crowded(tier, b.Rows) {
+		err = t.keepPlaces(ctx)
+	}
 	if err != nil {
 		return tiers.Backlog{}, t.failed("measure", tiers.Key{}, err)
 	}
 	return b, nil
+}
+
+func (t *Tier) backlog(ctx context.Context, tier string) (b tiers.Backlog, err error) {
+	err = t.read(ctx, func(c *conn) error {
+		b = tiers.Backlog{}
+		all, err := sumsNow(ctx, c)
+		if err != nil || all[tier] == nil {
+			return err
+		}
+		b.Rows, b.Bytes = all[tier].entries, all[tier].bytes
+		return nil
+	})
+	if err != nil || b.Rows == 0 {
+		return b, err
+	}
+	oldest, err := t.due(ctx, tier, 0, 1)
+	if err != nil || len(oldest) == 0 {
+		return b, err
+	}
+	err = t.read(ctx, func(c *conn) error {
+		queued, err := c.number(ctx, queuedAt, int64(oldest[0].Seq)) //nolint:gosec // counted from 1
+		b.Oldest = oldest[0].Updated
+		if queued != 0 {
+			b.Oldest = tiers.FromMicro(queued)
+		}
+		return err
+	})
+	return b, err
+}
+
+// keepPlaces forgets places of rows that others have removed.
+func (t *Tier) keepPlaces(ctx context.Context) error {
+	return t.read(ctx, func(c *conn) error {
+		upTo, err := c.number(ctx, journalSeq) // first: what comes after it is not looked at
+		if err != nil {
+			return err
+		}
+		rows, err := placesIn(ctx, c, 0)
+		if err == nil {
+			t.waiting.keep(rows, upTo)
+		}
+		return err
+	})
 }

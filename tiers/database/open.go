@@ -93,6 +93,7 @@ type Tier struct {
 	writer      *writer
 	checkpoints *checkpointer
 	watch       watch
+	waiting     waiting
 	locks       sync.Map // names that are taken, of a store in memory
 
 	hits, misses, failures, expired atomic.Int64

@@ -2,6 +2,7 @@ package database
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -29,21 +30,46 @@ func checkID(id string) error {
 	return nil
 }
 
-// remember notes a transaction, once.
-func (x *tx) remember(id string) error {
-	now := x.clock.Now()
-	n, err := x.exec(rememberID, id, now.Unix())
-	if err != nil {
+// remember notes a transaction, once. With rows the last of them does.
+func (x *tx) remember(id string, rows bool) error {
+	if rows {
+		was, err := x.wasCommitted(id)
+		if err == nil && was {
+			err = fmt.Errorf("%w: it was committed before", tiers.ErrTxDone)
+		}
 		return err
 	}
-	if n == 0 {
+	if b, err := x.openBooks(); err != nil {
+		return err
+	} else if b.ids[id] || x.waiting.knows(id) {
 		return fmt.Errorf("%w: it was committed before", tiers.ErrTxDone)
 	}
-	if x.commits++; x.commits%commitsEvery != 0 {
-		return nil
+	n, err := x.note(id, x.clock.Now().Unix())
+	if err == nil && n == 0 {
+		err = fmt.Errorf("%w: it was committed before", tiers.ErrTxDone)
 	}
-	_, err = x.forgetCommits(now, commitsLook)
 	return err
+}
+
+// note makes an entry of a transaction that was committed at a time, in seconds.
+func (x *tx) note(id string, at int64) (int64, error) {
+	n, err := x.exec(rememberID, id, at)
+	if err != nil {
+		return 0, err
+	}
+	if x.commits++; x.commits%commitsEvery == 0 {
+		_, err = x.forgetCommits(x.clock.Now(), commitsLook)
+	}
+	return n, err
+}
+
+func (x *tx) wasCommitted(id string) (bool, error) {
+	b, err := x.openBooks()
+	if err != nil || b.ids[id] || x.waiting.knows(id) {
+		return err == nil, err
+	}
+	n, err := x.number(findID, id)
+	return n > 0, err
 }
 
 // forgetCommits looks through the next n ids for those that are old enough, and
@@ -87,43 +113,40 @@ func (t *Tier) Outcome(ctx context.Context, id string) (committed bool, err erro
 	if err := checkID(id); err != nil {
 		return false, t.commitFailed(id, err)
 	}
-	var n int64
 	err = t.writer.do(ctx, &job{run: func(tx *tx) (err error) {
-		n, err = tx.number(findID, id)
+		committed, err = tx.wasCommitted(id)
 		return err
 	}})
 	if poison := t.writer.poisoned(); err != nil && poison != nil && over(ctx) == nil {
-		n, err = t.outcomeAnyway(ctx, id, poison)
+		committed, err = t.outcomeAnyway(ctx, id, poison)
 	}
 	if err != nil {
 		return false, t.commitFailed(id, err)
 	}
-	return n > 0, nil
+	return committed, nil
 }
 
 // outcomeAnyway asks a store that takes no more writes. What can be read there was
 // committed. What can't may be in the log nevertheless, and come back from it when
 // the store is opened again.
-func (t *Tier) outcomeAnyway(ctx context.Context, id string, poison error) (n int64, err error) {
-	err = t.read(ctx, func(c *conn) error {
-		n, err = c.number(context.WithoutCancel(ctx), findID, id)
-		return err
-	})
-	if err == nil && n == 0 {
+func (t *Tier) outcomeAnyway(ctx context.Context, id string, poison error) (committed bool, err error) {
+	for err = errMoved; errors.Is(err, errMoved); {
+		err = t.atOnce(ctx, func(x *tx) (err error) {
+			committed, err = x.wasCommitted(id)
+			return err
+		})
+	}
+	if err == nil && !committed {
 		err = tiers.Hint(unknown(poison), "close the store and open it again, then ask once more")
 	}
-	return n, err
+	return committed, err
 }
 
 // Sequence implements tiers.Committer.
 func (t *Tier) Sequence(ctx context.Context) (uint64, error) {
-	var n int64
-	err := t.read(ctx, func(c *conn) (err error) {
-		n, err = c.number(context.WithoutCancel(ctx), journalSeq)
-		return err
-	})
+	now, err := t.changes(ctx)
 	if err != nil {
 		return 0, t.failed("watch", tiers.Key{}, err)
 	}
-	return uint64(n), nil //nolint:gosec // counted from 0
+	return now.Journal, nil
 }

@@ -26,9 +26,7 @@ const (
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
 	forgetRecent = `DELETE FROM recent WHERE seq <= ?`
 	recentSince  = `SELECT tier, namespace, category, key, version, deleted, expires FROM recent WHERE seq > ? ORDER BY seq`
-	pendingState = `SELECT version, deleted, expires FROM journal WHERE tier = ? AND namespace = ? AND category = ? AND key = ?`
-	pendingSince = `SELECT key FROM journal
-		WHERE tier = ? AND namespace = ? AND category = ? AND key >= ? AND key < ? AND seq > ? LIMIT 1`
+	pendingState = `SELECT version, deleted, expires FROM journal WHERE seq = ?`
 )
 
 // errFar says that too much has happened since a transaction began to be looked
@@ -124,9 +122,12 @@ func (x *tx) checkRowRead(r tiers.RowRead, news map[rowKey]state, now int64) err
 		}
 		return nil
 	}
-	row, err := x.first(pendingState, r.Tier, r.Namespace, r.Category, r.Name)
-	if err != nil {
-		return err
+	var row []driver.Value
+	if seq := x.find(rowKey{r.Tier, r.Key}); seq != 0 {
+		var err error
+		if row, err = x.first(pendingState, seq); err != nil {
+			return err
+		}
 	}
 	if row != nil {
 		if stateOf(row, now).live() != r.Version {
@@ -147,16 +148,22 @@ func (x *tx) checkRowRange(r tiers.RowRange, since int64, news map[rowKey]state)
 	if low >= high {
 		return nil
 	}
-	row, err := x.first(pendingSince, r.Tier, q.Namespace, q.Category, low, high, since)
-	if err != nil {
-		return err
-	}
-	if row != nil {
-		name, _ := row[0].(string)
+	// A row that came since and has left again was replaced by another one, or is
+	// among the news.
+	space := tiers.Space{Namespace: q.Namespace, Category: q.Category}
+	if name, found := x.waiting.changedSince(r.Tier, space, low, high, since); found {
 		return changed(r.Tier, tiers.Key{Namespace: q.Namespace, Category: q.Category, Name: name})
 	}
+	inside := func(k rowKey) bool {
+		return k.tier == r.Tier && k.key.Space() == space && k.key.Name >= low && k.key.Name < high
+	}
+	for k, seq := range x.books.at {
+		if seq > since && inside(k) {
+			return changed(r.Tier, k.key)
+		}
+	}
 	for k := range news {
-		if k.tier == r.Tier && k.key.Namespace == q.Namespace && k.key.Category == q.Category && k.key.Name >= low && k.key.Name < high {
+		if inside(k) {
 			return changed(r.Tier, k.key)
 		}
 	}

@@ -71,6 +71,8 @@ type tx struct {
 	clock   tiers.Clock
 	hints   hints
 	books   books
+	reread  bool // the books were forgotten within a transaction
+	waiting *waiting
 	hand    string        // up to which id of a transaction has been looked for old ones
 	commits int           // of transactions, to do so now and then
 	seen    uint32        // the data version after this store's last commit
@@ -79,7 +81,7 @@ type tx struct {
 }
 
 func newWriter(t *Tier, tn *turn) *writer {
-	return &writer{t: t, turn: tn, wake: make(chan struct{}, 1), over: make(chan struct{}), tx: tx{clock: t.clock, hints: hints{seed: maphash.MakeSeed()}}}
+	return &writer{t: t, turn: tn, wake: make(chan struct{}, 1), over: make(chan struct{}), tx: tx{clock: t.clock, waiting: &t.waiting, hints: hints{seed: maphash.MakeSeed()}}}
 }
 
 // errNobody ends a wait for a lock when every caller has gone.
@@ -353,6 +355,7 @@ func (w *writer) runOne(ctx context.Context, j *job, shared bool) error {
 		return nil
 	}
 	if j.err != nil {
+		w.tx.reread = w.tx.reread || w.tx.books.open
 		w.tx.books = books{}
 		if _, err := w.tx.c.exec(ctx, "ROLLBACK TO job"); err != nil {
 			return err
@@ -388,10 +391,16 @@ func (w *writer) commit(ctx context.Context) error {
 			return err
 		}
 	}
+	if w.tx.reread { // or else nobody would tell where the rows of the other jobs are
+		if _, err := w.tx.openBooks(); err != nil {
+			return err
+		}
+	}
 	if _, err := w.tx.c.exec(ctx, "COMMIT"); err != nil {
 		return err
 	}
-	w.tx.stored = stored
+	w.tx.stored, w.tx.reread = stored, false
+	w.tx.tellPlaces()
 	seen, err := w.tx.c.dataVersion()
 	if err == nil {
 		w.tx.seen = seen
@@ -402,7 +411,7 @@ func (w *writer) commit(ctx context.Context) error {
 // rollback ends a transaction that failed. SQLite may have ended it already,
 // which is an error that says nothing.
 func (w *writer) rollback(ctx context.Context) {
-	w.tx.books = books{}
+	w.tx.books, w.tx.reread = books{}, false
 	if w.tx.c != nil {
 		_, _ = w.tx.c.exec(ctx, "ROLLBACK")
 	}

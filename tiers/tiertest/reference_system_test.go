@@ -234,7 +234,6 @@ func (t *reference) Backlog(ctx context.Context, tier string) (b tiers.Backlog, 
 		return b, err
 	}
 	defer leave()
-	b.Version = t.issued[tier]
 	for k, row := range t.rows {
 		if k.tier == tier {
 			b.Rows++
