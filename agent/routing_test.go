@@ -1,0 +1,126 @@
+package agent_test
+
+import (
+	"context"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/sagestore/sagestore/agent"
+	"github.com/sagestore/sagestore/config"
+	"github.com/sagestore/sagestore/internal/redistest"
+	"github.com/sagestore/sagestore/manager"
+	"github.com/sagestore/sagestore/sagetest"
+	"github.com/sagestore/sagestore/tiers/all"
+	"github.com/sagestore/sagestore/tiers/embedded"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// routing is a place for the categories of agents.
+type routing struct {
+	name    string
+	durable bool
+	config  func(t testing.TB, dir string) *config.Config
+}
+
+// routings are the tiers that agents can be routed to.
+func routings() []routing {
+	on := func(tier string) func(testing.TB, string) *config.Config {
+		return func(_ testing.TB, dir string) *config.Config {
+			c := config.Default()
+			c.DataDir = dir
+			c.Categories = map[string]config.Category{}
+			for _, name := range []string{"agent.state", "agent.conversations", "agent.checkpoints"} {
+				c.Categories[name] = config.Category{Tier: tier}
+			}
+			return c
+		}
+	}
+	return []routing{
+		{"memory", false, func(testing.TB, string) *config.Config { return config.InMemory() }},
+		{"database", true, on("database")},
+		{"file", true, on("file")},
+		{"cache on files", true, on("cache")},
+		{"msgpack and encrypted", true, func(t testing.TB, dir string) *config.Config {
+			c := on("database")(t, dir)
+			c.Encryption.Current = "k1"
+			c.Encryption.Keys = map[string]config.Secret{"k1": "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="}
+			for name := range c.Categories {
+				c.Categories[name] = config.Category{Tier: "database", Codec: "msgpack", Encrypt: new(true)}
+			}
+			return c
+		}},
+		{"mixed", true, func(t testing.TB, dir string) *config.Config {
+			c := on("file")(t, dir)
+			c.Categories["agent.conversations"] = config.Category{Tier: "database"}
+			c.Categories["agent.checkpoints"] = config.Category{Tier: "cache"}
+			return c
+		}},
+		{"cache on redis", true, func(t testing.TB, dir string) *config.Config {
+			server := redistest.Start(t)
+			c := on("cache")(t, dir)
+			c.Redis = &config.Redis{URL: config.Secret(server.URL()), Prefix: "agents"}
+			return c
+		}},
+	}
+}
+
+// house is a store on a routing that can be opened again.
+type house struct {
+	*agent.Store
+	m      *manager.Manager
+	reopen func() *house
+}
+
+// each runs a test on every routing.
+func each(t *testing.T, test func(t *testing.T, h *house)) {
+	t.Helper()
+	for _, r := range routings() {
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			test(t, open(t, r))
+		})
+	}
+}
+
+func open(t testing.TB, r routing, opts ...manager.OpenOption) *house {
+	t.Helper()
+	cfg := r.config(t, t.TempDir())
+	drivers := embedded.Tiers()
+	if cfg.Redis != nil {
+		drivers = all.Tiers()
+	}
+	h := &house{}
+	start := func() {
+		m, err := manager.Open(context.WithoutCancel(t.Context()), cfg, drivers, opts...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.m, h.Store = m, agent.New(m)
+		if err := h.Check(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	end := func() {
+		if err := h.m.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}
+	start()
+	t.Cleanup(end)
+	h.reopen = func() *house {
+		if r.durable {
+			end()
+			start()
+		}
+		return h
+	}
+	return h
+}
+
+// inMemory is a store for what does not depend on the routing.
+func inMemory(t testing.TB, opts ...manager.OpenOption) *agent.Store {
+	t.Helper()
+	return agent.New(sagetest.Open(t, opts...))
+}
