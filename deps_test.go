@@ -26,6 +26,11 @@ func TestEachTierLinksOnlyItsOwnDriver(t *testing.T) {
 		redis     = "github.com/redis/go-redis/v9"
 		postgres  = "github.com/jackc/pgx/v5"
 		yaml      = "gopkg.in/yaml.v3"
+		buckets   = "gocloud.dev/blob"
+		amazon    = "github.com/aws/aws-sdk-go-v2/service/s3"
+		azure     = "github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
+		google    = "cloud.google.com/go/storage"
+		grpc      = "google.golang.org/grpc"
 	)
 	for _, c := range []struct {
 		why     string
@@ -41,6 +46,8 @@ func TestEachTierLinksOnlyItsOwnDriver(t *testing.T) {
 		{"files need no driver", []string{"./tiers/file"}, nil, []string{ristretto, sqlite, redis, postgres, yaml}},
 		{"the manager knows no concrete tier", []string{"./manager"}, []string{yaml}, []string{ristretto, sqlite, redis, postgres}},
 		{"an embedded app links no server's client", []string{"./manager", "./tiers/embedded"}, []string{ristretto, sqlite}, []string{redis, postgres}},
+		{"an app that makes backups links no cloud", []string{"./manager", "./backup", "./tiers/all"}, []string{"filippo.io/age"}, []string{buckets, amazon, azure, google, grpc}},
+		{"the clients of clouds are linked with the buckets", []string{"./backup/cloud"}, []string{buckets, amazon, azure, google}, []string{sqlite, redis, ristretto, postgres}},
 		{"the example links no PostgreSQL", []string{"./examples/agent"}, []string{ristretto, sqlite, redis}, []string{postgres}},
 	} {
 		got := deps(t, c.pkgs...)
