@@ -514,19 +514,21 @@ func (t *Tier) backlog(ctx context.Context, tier string) (b tiers.Backlog, err e
 	if err != nil || b.Rows == 0 {
 		return b, err
 	}
-	oldest, err := t.due(ctx, tier, 0, 1)
-	if err != nil || len(oldest) == 0 {
-		return b, err
-	}
-	err = t.read(ctx, func(c *conn) error {
-		queued, err := c.number(ctx, queuedAt, int64(oldest[0].Seq)) //nolint:gosec // counted from 1
-		b.Oldest = oldest[0].Updated
-		if queued != 0 {
-			b.Oldest = tiers.FromMicro(queued)
+	return b, t.read(ctx, func(c *conn) error {
+		for after := int64(0); ; {
+			seqs := t.waiting.due(tier, after, pageRows)
+			for _, seq := range seqs {
+				if queued, err := c.number(ctx, queuedAt, seq); err != nil || queued != 0 {
+					b.Oldest = tiers.FromMicro(queued)
+					return err
+				}
+			}
+			if len(seqs) == 0 {
+				return nil
+			}
+			after = seqs[len(seqs)-1]
 		}
-		return err
 	})
-	return b, err
 }
 
 // keepPlaces forgets places of rows that others have removed.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 
@@ -149,6 +150,7 @@ func (w *waiting) remove(rows []placed) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.turns++
+	defer w.trim(rows)
 	for _, p := range rows {
 		delete(w.ids, p.tx)
 		s := w.space(p.tier, p.key.Space())
@@ -164,6 +166,38 @@ func (w *waiting) remove(rows []placed) {
 		if t.n == 0 {
 			delete(w.tiers, p.tier)
 		}
+	}
+}
+
+// trim takes rows that have left out of the order of their tiers.
+func (w *waiting) trim(rows []placed) {
+	gone := map[string]map[int64]struct{}{}
+	for _, p := range rows {
+		if gone[p.tier] == nil {
+			gone[p.tier] = map[int64]struct{}{}
+		}
+		gone[p.tier][p.seq] = struct{}{}
+	}
+	for tier, seqs := range gone {
+		t := w.tiers[tier]
+		if t == nil {
+			continue
+		}
+		first, last := int64(math.MaxInt64), int64(0)
+		for seq := range seqs {
+			first, last = min(first, seq), max(last, seq)
+		}
+		i, _ := slices.BinarySearch(t.order, first)
+		j, _ := slices.BinarySearch(t.order, last+1)
+		kept := slices.DeleteFunc(slices.Clone(t.order[i:j]), func(seq int64) bool {
+			_, out := seqs[seq]
+			return out
+		})
+		if i == 0 && len(kept) == 0 {
+			t.order = t.order[j:]
+			continue
+		}
+		t.order = slices.Replace(t.order, i, j, kept...)
 	}
 }
 
