@@ -1,8 +1,6 @@
 package agent
 
-import (
-	"time"
-)
+import "time"
 
 // CheckpointInfo says what a checkpoint is.
 type CheckpointInfo struct {
@@ -45,4 +43,5 @@ type infoRecord struct {
 	SHA256       string            `json:"sha256"`
 	Size         int64             `json:"size"`
 	Messages     int               `json:"messages,omitempty"`
+	Copy         bool              `json:"copy,omitempty"` // what it shows is stored by itself
 }

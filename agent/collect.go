@@ -57,7 +57,7 @@ func (s *Store) collect(ctx context.Context, au, cu string) error {
 				return err
 			}
 		}
-		_, err := s.conversations.DeleteMany(ctx, atSum+at, atDirty+at, atGone+at)
+		_, err := s.conversations.DeleteMany(ctx, atSum+at, atGone+at) // the next checkpoint looks at what is dirty
 		return err
 	}
 	if err := s.dropIndex(ctx, au); err != nil {
@@ -75,8 +75,10 @@ func (s *Store) collect(ctx context.Context, au, cu string) error {
 			return err
 		}
 	}
-	if err := s.clear(ctx, s.checkpoints, atInfo+au+"/"); err != nil {
-		return err
+	for _, prefix := range []string{atInfo, atCopy} {
+		if err := s.clear(ctx, s.checkpoints, prefix+au+"/"); err != nil {
+			return err
+		}
 	}
 	if _, err := s.checkpoints.Delete(ctx, atRun+au); err != nil {
 		return err

@@ -70,12 +70,12 @@ func (e *edit) unit(ctx context.Context, cu string) (*unit, error) {
 	if u := e.units[key]; u != nil {
 		return u, nil
 	}
-	u, found, err := load[unit](ctx, e.Store, c, key)
+	u, _, err := load[unit](ctx, e.Store, c, key)
 	if err != nil {
 		return nil, err
 	}
-	if cu != "" && !u.Dead {
-		if err := e.touch(ctx, cu, u, found); err != nil {
+	if cu != "" {
+		if err := e.touch(ctx, cu, &u); err != nil {
 			return nil, err
 		}
 	}
@@ -85,15 +85,20 @@ func (e *edit) unit(ctx context.Context, cu string) (*unit, error) {
 
 // touch notes, before the first change of a conversation after a checkpoint, what
 // it added to that checkpoint's totals.
-func (e *edit) touch(ctx context.Context, cu string, u unit, found bool) error {
+func (e *edit) touch(ctx context.Context, cu string, u *unit) error {
 	key := atDirty + e.au + "/" + cu
-	switch there, err := e.conversations.Exists(ctx, key); {
-	case err != nil || there:
+	if there, err := e.conversations.Exists(ctx, key); err != nil || there {
 		return err
-	case !found:
-		return e.save(ctx, e.conversations, key, totals{})
 	}
-	return e.save(ctx, e.conversations, key, u.totals)
+	return e.save(ctx, e.conversations, key, u.shown())
+}
+
+// shown is what a checkpoint of now counts of the conversation.
+func (u *unit) shown() totals {
+	if u.Dead {
+		return totals{}
+	}
+	return u.totals
 }
 
 func (s *Store) unitAtOf(au, cu string) (c *manager.Collection[json.RawMessage], key string) {

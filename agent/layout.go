@@ -40,6 +40,7 @@ const (
 	atHistory = "hist/"  // INNER/UNTIL/SINCE/PART: what checkpoints show and is no more
 	atGone    = "gone/"  // INNER, or INNER/INNER: to be removed
 	atInfo    = "info/"  // INNER/NUMBER of a checkpoint
+	atCopy    = "copy/"  // INNER/NUMBER/PART: of a checkpoint that came from elsewhere
 	atRun     = "run/"   // INNER
 )
 

@@ -77,13 +77,13 @@ type (
 	}
 	// ledger are the numbers of an agent's checkpoints.
 	ledger struct {
-		AgentID   string `json:"agent_id"`
-		Last      uint64 `json:"last"`                // the highest number given
-		Newest    uint64 `json:"newest"`              // the highest that is still there, 0 for none
-		Untagged  int    `json:"untagged"`            // checkpoints that may be pruned
-		Kept      int    `json:"kept,omitempty"`      // and those that may not
-		Iteration int    `json:"iteration,omitempty"` // of the newest checkpoint a strategy asked for
-		Total     totals `json:"total"`               // of all conversations, at the last checkpoint
+		AgentID  string `json:"agent_id"`
+		Last     uint64 `json:"last"`           // the highest number given
+		Newest   uint64 `json:"newest"`         // the highest that is still there, 0 for none
+		Untagged int    `json:"untagged"`       // checkpoints that may be pruned
+		Kept     int    `json:"kept,omitempty"` // and those that may not
+		Total    totals `json:"total"`          // of all conversations, at the last checkpoint
+		State    sum    `json:"state"`          // of the agent's own records, then
 	}
 	// unit is what is counted of the agent's own records, and of a conversation.
 	unit struct {
@@ -155,7 +155,7 @@ func (u *unit) seen(c *Conversation) {
 	}
 }
 
-// entryVersion tells whether a version is one that a transaction has given
+// provisional tells whether a version is one that a transaction has given
 // provisionally, so that the transaction itself wrote the record.
 func provisional(v tiers.Version) bool { return v >= 1<<62 }
 

@@ -31,7 +31,7 @@ func routings() []routing {
 			c := config.Default()
 			c.DataDir = dir
 			c.Categories = map[string]config.Category{}
-			for _, name := range []string{"agent.state", "agent.conversations", "agent.checkpoints"} {
+			for _, name := range []string{"agent.state", "agent.conversations", "agent.checkpoints", "agent.fields"} {
 				c.Categories[name] = config.Category{Tier: tier}
 			}
 			return c

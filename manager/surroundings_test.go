@@ -20,6 +20,9 @@ func TestScopesTellClockAndConfiguration(t *testing.T) {
 				t.Errorf("a %T has a configuration of its own", s)
 			}
 		}
+		if got := manager.NamespaceOf(m.Namespace("acme")); got != "acme" || manager.NamespaceOf(tx) != "" {
+			t.Errorf("the view's namespace is %q, the transaction's %q", got, manager.NamespaceOf(tx))
+		}
 		return nil
 	})
 	if err != nil {

@@ -1,0 +1,314 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/sagestore/sagestore/manager"
+	"github.com/sagestore/sagestore/tiers"
+)
+
+// RestoreOptions are what a restore may do otherwise.
+type RestoreOptions struct {
+	KeepNewer  bool // conversations that were begun since stay
+	NoRecovery bool // the present is not kept in a recovery checkpoint
+	OrOlder    bool // when the checkpoint is damaged, the next older sound one is taken
+}
+
+// Restore makes an agent what a checkpoint shows, or a conversation when that is
+// all it covers, in one transaction. Id is that of a checkpoint, or "latest"; an
+// empty agentID is that of the checkpoint. What is damaged, or another agent's,
+// changes nothing: tiers.ErrCorrupt, tiers.ErrNotFound.
+//
+// It answers the recovery checkpoint that the present was kept in, which undoes
+// the restore; with NoRecovery it has the AgentID alone.
+func (s *Store) Restore(ctx context.Context, agentID, id string, o RestoreOptions) (before CheckpointInfo, err error) {
+	turnOf := agentID
+	err = again(func() error {
+		return s.update(ctx, turn{agent: turnOf}, func(s *Store) (err error) {
+			before, err = s.restore(ctx, agentID, id, o)
+			return err
+		})
+	})
+	if err != nil {
+		if errors.Is(err, tiers.ErrCorrupt) {
+			err = tiers.Hint(err, "OrOlder takes the next older sound one")
+		}
+		return CheckpointInfo{}, fail("restore checkpoint", categoryCheckpoints, id, err)
+	}
+	return before, nil
+}
+
+func (s *Store) restore(ctx context.Context, agentID, id string, o RestoreOptions) (before CheckpointInfo, err error) {
+	e, n, r, _, err := s.locate(ctx, agentID, id)
+	if err != nil {
+		return before, err
+	}
+	sh, err := e.show(ctx, &r, n)
+	for errors.Is(err, tiers.ErrCorrupt) && o.OrOlder {
+		older, e2 := e.neighbour(ctx, n, manager.Reverse())
+		if older == 0 || e2 != nil {
+			return before, errors.Join(err, e2)
+		}
+		scope := r.Conversation
+		if r, _, e2 = e.info(ctx, e.au, older); e2 == nil && r.Conversation == scope {
+			sh, err = e.show(ctx, &r, older)
+		}
+		n = older
+	}
+	if err != nil {
+		return before, err
+	}
+	if r.Copy {
+		sh.rename(e)
+	}
+	before.AgentID = e.led.AgentID
+	if !o.NoRecovery {
+		before, err = e.checkpoint(ctx, CheckpointInfo{
+			Kind: Recovery, Name: fmt.Sprintf("Before restoring %s", r.checkpointInfo(e.au, e.led.AgentID, n, 0).ID),
+			Conversation: e.covers(ctx, r.Conversation),
+		})
+		if err != nil {
+			return before, err
+		}
+	}
+	if r.Conversation == "" {
+		if err := e.restoreState(ctx, sh); err != nil {
+			return before, err
+		}
+		if err := e.restartRun(ctx, r.Iteration); err != nil {
+			return before, err
+		}
+	}
+	if err := e.restoreConversations(ctx, sh, &r, n, o.KeepNewer); err != nil {
+		return before, err
+	}
+	if !o.NoRecovery {
+		e.clean(ctx, s.core.plan.get().Max, n, before.Number)
+	}
+	if err := e.flush(ctx); err != nil {
+		return before, err
+	}
+	return before, e.saveLedger(ctx)
+}
+
+// covers answers what the recovery checkpoint of a restore covers: a conversation,
+// or the agent with all of them when that conversation is no more.
+func (e *edit) covers(ctx context.Context, conversation string) string {
+	if conversation == "" {
+		return ""
+	}
+	if ref, _, found, err := e.conversation(ctx, conversation); err != nil || !found || ref.Agent != e.au {
+		return ""
+	}
+	return conversation
+}
+
+// restoreState makes the agent's own records those that are shown.
+func (e *edit) restoreState(ctx context.Context, sh *shown) error {
+	u, err := e.unit(ctx, "")
+	if err != nil {
+		return err
+	}
+	prefix := atOwn + e.au + "/"
+	stored := make(map[string]json.RawMessage)
+	for entry, err := range e.state.List(ctx, manager.Prefix(prefix)) {
+		if err != nil {
+			return err
+		}
+		stored[partOwn+strings.TrimPrefix(entry.Key, prefix)] = entry.Value
+	}
+	for part, raw := range sh.parts {
+		key, is := strings.CutPrefix(part, partOwn)
+		if !is {
+			continue
+		}
+		var r ownRecord
+		if err := e.decode(raw, &r); err != nil {
+			return corrupt(part, err)
+		}
+		if err := e.putOwn(ctx, u, key, r, stored[part]); err != nil {
+			return err
+		}
+	}
+	for part, old := range stored {
+		if sh.parts[part] == nil {
+			if err := e.put(ctx, u, part, prefix+strings.TrimPrefix(part, partOwn), old, nil); err != nil {
+				return err
+			}
+		}
+	}
+	head := atHead + manager.Key(e.led.AgentID)
+	old, err := e.raw(ctx, e.state, head)
+	if err != nil {
+		return err
+	}
+	var r stateRecord
+	if err := e.decode(sh.parts[partState], &r); err != nil {
+		return corrupt(partState, err)
+	}
+	r.Inner = e.au
+	if old != nil {
+		same := r
+		same.Since = sinceOf(old)
+		if raw, err := e.encode(same); err == nil && string(raw) == string(old) {
+			return nil
+		}
+	}
+	r.Since = e.since()
+	raw, err := e.encode(r)
+	if err != nil {
+		return err
+	}
+	return e.put(ctx, u, partState, head, old, raw)
+}
+
+// restoreConversations makes the conversations those that are shown.
+func (e *edit) restoreConversations(ctx context.Context, sh *shown, r *infoRecord, n uint64, keepNewer bool) error {
+	var stored []string
+	prefix := atHead + e.au + "/"
+	for entry, err := range e.conversations.List(ctx, manager.Prefix(prefix), manager.KeysOnly()) {
+		if err != nil {
+			return err
+		}
+		stored = append(stored, segment(strings.TrimPrefix(entry.Key, prefix)))
+	}
+	for _, id := range stored {
+		if sh.heads[id] != nil || r.Conversation != "" {
+			continue
+		}
+		ref, _, found, err := e.conversation(ctx, id)
+		if err != nil || !found {
+			return errors.Join(err, corrupt(prefix+manager.Key(id), errors.New("nothing says where it is")))
+		}
+		h, _, err := e.head(ctx, ref, id)
+		if err != nil {
+			return err
+		}
+		if keepNewer && (h.Born > n || r.Copy) {
+			continue
+		}
+		if err := e.dropConversation(ctx, ref, id); err != nil {
+			return err
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(sh.heads)) {
+		if err := e.restoreConversation(ctx, sh, sh.heads[id]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *edit) restoreConversation(ctx context.Context, sh *shown, want *headRecord) error {
+	ref, led, found, err := e.conversation(ctx, want.ID)
+	if err != nil {
+		return err
+	}
+	if found && ref.Agent != e.au {
+		return refuse(tiers.Hint(fmt.Errorf("conversation %q is one of agent %q by now: %w", want.ID, led.AgentID, tiers.ErrExists),
+			"delete that one, or fork the checkpoint"))
+	}
+	if found && ref.Inner != want.Inner {
+		if err := e.dropConversation(ctx, ref, want.ID); err != nil {
+			return err
+		}
+		found = false
+	}
+	h := *want
+	if !found {
+		if err := e.revive(ctx, sh, &h); err != nil {
+			return err
+		}
+	} else {
+		stored, entry, err := e.head(ctx, ref, want.ID)
+		if err != nil {
+			return err
+		}
+		if !h.conversation().sameHead(stored.conversation()) {
+			if err := e.changeHead(ctx, &h, entry.Value, nil); err != nil {
+				return err
+			}
+		}
+	}
+	return e.restoreMessages(ctx, sh, &h)
+}
+
+// revive brings the head of a conversation back that was deleted.
+func (e *edit) revive(ctx context.Context, sh *shown, h *headRecord) error {
+	for _, key := range sh.whole[h.Inner] {
+		if _, err := e.conversations.Delete(ctx, key); err != nil {
+			return err
+		}
+	}
+	u, err := e.unit(ctx, h.Inner)
+	if err != nil {
+		return err
+	}
+	u.Dead = false
+	return e.placeHead(ctx, h, nil)
+}
+
+// restoreMessages makes the messages of a conversation those that are shown.
+func (e *edit) restoreMessages(ctx context.Context, sh *shown, h *headRecord) error {
+	cu := h.Inner
+	u, err := e.unit(ctx, cu)
+	if err != nil {
+		return err
+	}
+	stored := make(map[uint64]json.RawMessage)
+	for entry, err := range e.conversations.List(ctx, manager.Prefix(messagePrefix(e.au, cu))) {
+		if err != nil {
+			return err
+		}
+		if seq, ok := lastNumber(entry.Key); ok {
+			stored[seq] = entry.Value
+		}
+	}
+	u.Last, u.Messages = h.Created, 0
+	for _, seq := range sh.sequences(cu) {
+		part := messagePart(cu, seq)
+		m, err := e.decodeMessage(ctx, e.au, cu, seq, sh.parts[part])
+		if err != nil {
+			return err
+		}
+		u.Last, u.Messages, u.Next = later(u.Last, m.At), u.Messages+1, max(u.Next, seq+1)
+		old := stored[seq]
+		delete(stored, seq)
+		if string(old) == string(sh.parts[part]) {
+			continue
+		}
+		if err := e.save(ctx, e.conversations, e.knownKey(cu, m.ID), place{Seq: seq}); err != nil {
+			return err
+		}
+		if err := e.write(ctx, u, cu, seq, old, &m); err != nil {
+			return err
+		}
+	}
+	for _, seq := range slices.Sorted(maps.Keys(stored)) {
+		if err := e.unsay(ctx, u, cu, seq, stored[seq]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unsay removes a message as if it had never been.
+func (e *edit) unsay(ctx context.Context, u *unit, cu string, seq uint64, raw json.RawMessage) error {
+	var r messageRecord
+	if e.decode(raw, &r) == nil {
+		keys := []string{e.knownKey(cu, r.ID)}
+		for _, t := range r.ToolCalls {
+			keys = append(keys, e.callKey(cu, t.ID))
+		}
+		if _, err := e.conversations.DeleteMany(ctx, keys...); err != nil {
+			return err
+		}
+	}
+	return e.put(ctx, u, messagePart(cu, seq), messageKey(e.au, cu, seq), raw, nil)
+}
