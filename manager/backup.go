@@ -144,21 +144,11 @@ func (c *core) freezers(o backupOptions) (all []namedFreezer, err error) {
 		switch {
 		case ok:
 			all = append(all, namedFreezer{name, f})
-		case name == "file":
-			all = append(all, namedFreezer{name, asFound(c.plan.Config().File.BasePath)})
-		case name == "database":
+		case name == "database" || name == "file":
 			return nil, tiers.Fail("freeze", name, tiers.Key{}, fmt.Errorf("%w: its driver %s can't be frozen for a backup", tiers.ErrUnsupported, s.driver))
 		}
 	}
 	return all, nil
-}
-
-// asFound copies a tree whose driver can't be frozen: what changes during the copy
-// is as found.
-type asFound string
-
-func (a asFound) Freeze(context.Context, func(context.Context) error) (tiers.Frozen, error) {
-	return backup.Tree(string(a), nil)
 }
 
 // leftOut answers the tiers that no backup of this store holds, beside those in

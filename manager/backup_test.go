@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -172,6 +173,29 @@ func TestADestinationThatIsAURLNeedsSomethingThatOpensIt(t *testing.T) {
 	wantError(t, err, tiers.ErrUnsupported, "no opener was given")
 	if !contains(err, "backup.dest") {
 		t.Error(err)
+	}
+}
+
+func TestTheCacheIsInABackupWhenItIsAskedFor(t *testing.T) {
+	m := openEmbedded(t)
+	must(t, m.Save(t.Context(), "session.history", "s-1/1", "hello"))
+	for _, c := range []struct {
+		why  string
+		opts []manager.BackupOption
+		want []string
+	}{
+		{"it is left out by default", nil, []string{"database", "file"}},
+		{"it is asked for", []manager.BackupOption{manager.BackupCache()}, []string{"cache", "database", "file"}},
+	} {
+		made := value[backup.Manifest](t)(m.Backup(t.Context(), nil, c.opts...))
+		var got []string
+		for _, p := range made.Parts {
+			got = append(got, p.Name)
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: parts %v, want %v", c.why, got, c.want)
+		}
 	}
 }
 

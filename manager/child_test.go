@@ -26,6 +26,8 @@ func child(run string) int {
 			err = play(ctx, m)
 		case "count":
 			err = count(ctx, m)
+		case "restore":
+			err = restoring(ctx, m)
 		default:
 			err = fmt.Errorf("there is no child %q", run)
 		}

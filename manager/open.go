@@ -296,6 +296,7 @@ func (c *core) startJobs() error {
 			&job{name: "sweep", every: sweepEvery, run: c.sweepShared, sole: true, noLast: true},
 			&job{name: "sessions-watch", every: watchEvery, run: s.watch, noLast: true},
 			&job{name: "sessions-finish", every: purgeEvery, run: s.finishEnded, sole: true, noLast: true},
+			&job{name: "sweep-restores", every: sweepStagedEvery, run: c.sweepStaged, sole: true, noLast: true},
 			&job{name: "facts", every: factsEvery, run: c.refreshFacts, noLast: true},
 		)
 	}

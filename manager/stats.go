@@ -118,7 +118,9 @@ func (c *core) countTier(ctx context.Context, s *station, categories map[string]
 		if err != nil {
 			return 0, 0, tiers.Fail("stats", s.name, tiers.Key{}, err)
 		}
-		spaces = append(spaces, space)
+		if !isStaged(space.Category) {
+			spaces = append(spaces, space)
+		}
 	}
 	var errs []error
 	for _, space := range spaces {
