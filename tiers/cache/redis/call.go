@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	goredis "github.com/redis/go-redis/v9"
+
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -15,6 +17,7 @@ import (
 // left, when its caller went away first.
 type call struct {
 	args   []any
+	reply  reply
 	write  bool
 	script *script    // nil for plain commands
 	items  []saveItem // of a save, whose arguments are made when it is sent
@@ -30,13 +33,20 @@ type call struct {
 	source bool // the script's text has to go along
 	done   chan struct{}
 
-	// What the server answered, set before done is closed.
+	// Set before done is closed.
 	text  []byte
-	texts [][]byte
+	texts []string
 	n     int64
-	fault error // that it refused, or that there is no answer
 	err   error
 }
+
+type reply uint8
+
+const (
+	replyText reply = iota
+	replyTexts
+	replyInt
+)
 
 // States of a call.
 const (
@@ -56,25 +66,25 @@ type stamp struct {
 	buf      [8]byte
 }
 
-// bytes is called when the command is written.
-func (s *stamp) bytes() []byte {
+// MarshalBinary is called by the client while it writes the command.
+func (s *stamp) MarshalBinary() ([]byte, error) {
 	s.written = true
 	b := s.rest
 	if b == nil {
 		b = s.buf[:]
 	}
 	binary.BigEndian.PutUint64(b, bits(s.time.at(s.deadline)))
-	return b
+	return b, nil
 }
 
-func newRead(args ...any) *call {
-	return &call{args: args}
+func newRead(kind reply, args ...any) *call {
+	return &call{args: args, reply: kind}
 }
 
 // newWrite is a call of a script with its keys and its arguments, before which
 // the stamp goes.
 func newWrite(s *script, keys []string, size int, argv ...any) *call {
-	c := &call{write: true, script: s, size: size}
+	c := &call{reply: replyText, write: true, script: s, size: size}
 	c.args = make([]any, 0, 4+len(keys)+len(argv))
 	c.args = append(c.args, "evalsha", s.sha, len(keys))
 	for _, k := range keys {
@@ -85,8 +95,40 @@ func newWrite(s *script, keys []string, size int, argv ...any) *call {
 	return c
 }
 
-// withSource makes the script's text go along.
-func (c *call) withSource() { c.args[0], c.args[1] = "eval", c.script.source }
+// command makes what goes to the client.
+func (c *call) command(ctx context.Context) goredis.Cmder {
+	if c.source {
+		c.args[0], c.args[1] = "eval", c.script.source
+	}
+	switch c.reply {
+	case replyTexts:
+		return goredis.NewStringSliceCmd(ctx, c.args...)
+	case replyInt:
+		return goredis.NewIntCmd(ctx, c.args...)
+	default:
+		return goredis.NewStringCmd(ctx, c.args...)
+	}
+}
+
+// take copies the reply out of the command; an absent value is an empty text.
+func (c *call) take(cmd goredis.Cmder) error {
+	err := cmd.Err()
+	if errors.Is(err, goredis.Nil) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	switch cmd := cmd.(type) {
+	case *goredis.StringCmd:
+		c.text, _ = cmd.Bytes() // no copy; nobody else holds the bytes
+	case *goredis.StringSliceCmd:
+		c.texts = cmd.Val()
+	case *goredis.IntCmd:
+		c.n = cmd.Val()
+	}
+	return nil
+}
 
 func (c *call) finish(err error) {
 	c.err = err

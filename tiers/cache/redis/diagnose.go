@@ -32,7 +32,7 @@ const (
 // there.
 func (t *Tier) Diagnose(ctx context.Context) []tiers.Finding {
 	began := t.time.now()
-	if err := t.run(ctx, newRead("ping")); err != nil {
+	if err := t.run(ctx, newRead(replyText, "ping")); err != nil {
 		return []tiers.Finding{{Subject: "redis", Message: err.Error(), Hint: hintOf(err)}}
 	}
 	took := t.time.now() - began
@@ -40,7 +40,7 @@ func (t *Tier) Diagnose(ctx context.Context) []tiers.Finding {
 	out = append(out, finding(took <= latencyTolerance, "redis latency",
 		fmt.Sprintf("%s there and back", took.Round(10*time.Microsecond)), "use a redis that is nearer"))
 
-	asked := newRead("info")
+	asked := newRead(replyText, "info")
 	if err := t.run(ctx, asked); err != nil {
 		return append(out, tiers.Finding{
 			Subject: "redis settings", Message: "the user may not ask for them: " + err.Error(), Hint: "allow the user +info",

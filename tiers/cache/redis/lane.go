@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	goredis "github.com/redis/go-redis/v9"
+
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -155,19 +157,19 @@ func (l *lane) fly(s *slot, batch []*call) (again []*call) {
 	if len(ready) == 0 {
 		return nil
 	}
-	for _, c := range ready {
+	cmds := make([]goredis.Cmder, len(ready))
+	ctx := deadline(within)
+	for i, c := range ready {
 		if c.items != nil || c.parts != nil {
 			c.args = t.arguments(c)
 		}
-		if c.source {
-			c.withSource()
-		}
+		cmds[i] = c.command(ctx)
 	}
-	s.run(within, ready)
+	s.run(ctx, cmds)
 	ended := t.time.now()
-	t.report(ready, s.interrupted(), began, ended)
-	for _, c := range ready {
-		err := c.fault
+	t.report(cmds, s.interrupted(), began, ended)
+	for i, c := range ready {
+		err := c.take(cmds[i])
 		if c.parts != nil {
 			again = append(again, t.settleMerged(c, err, began, ended)...)
 		} else if t.settle(c, err, began, ended) {
@@ -178,9 +180,9 @@ func (l *lane) fly(s *slot, batch []*call) (again []*call) {
 }
 
 // report tells the breaker how a flight went.
-func (t *Tier) report(cs []*call, interrupted bool, began, ended time.Duration) {
-	for _, c := range cs {
-		if err := c.fault; err != nil && (!isReply(err) || isDown(err)) {
+func (t *Tier) report(cmds []goredis.Cmder, interrupted bool, began, ended time.Duration) {
+	for _, cmd := range cmds {
+		if err := cmd.Err(); err != nil && (!isReply(err) || isDown(err)) {
 			t.health.failed(err, interrupted, began, ended)
 			return
 		}

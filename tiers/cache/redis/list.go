@@ -112,15 +112,11 @@ func (t *Tier) page(ctx context.Context, s tiers.Space, q tiers.Query, after str
 	case after != "" && after >= q.Prefix:
 		args[2] = "(" + after
 	}
-	c := newRead(args...)
+	c := newRead(replyTexts, args...)
 	if err := t.run(ctx, c); err != nil {
 		return nil, err
 	}
-	names := make([]string, len(c.texts))
-	for i, name := range c.texts {
-		names[i] = string(name)
-	}
-	return names, nil
+	return c.texts, nil
 }
 
 // found is a stored value, nil when there is none, or why it can't be read.
@@ -137,7 +133,7 @@ func (t *Tier) read(ctx context.Context, s tiers.Space, names []string, heads bo
 		keys[i] = bucket + n
 	}
 	if heads {
-		return t.each(ctx, keys, func(key string) *call { return newRead("getrange", key, 0, headBytes-1) })
+		return t.each(ctx, keys, func(key string) *call { return newRead(replyText, "getrange", key, 0, headBytes-1) })
 	}
 	return t.fetch(ctx, keys)
 }
@@ -148,7 +144,7 @@ func (t *Tier) fetch(ctx context.Context, keys []string) ([]found, error) {
 	out := make([]found, len(keys))
 	var cs []*call
 	for chunk := range slices.Chunk(keys, mgetKeys) {
-		cs = append(cs, newRead(command("mget", chunk)...))
+		cs = append(cs, newRead(replyTexts, command("mget", chunk)...))
 	}
 	if len(cs) == 0 {
 		return out, ctx.Err()
@@ -160,8 +156,8 @@ func (t *Tier) fetch(ctx context.Context, keys []string) ([]found, error) {
 	var at []int
 	for i, c := range cs {
 		for j, v := range c.texts {
-			if n := i*mgetKeys + j; len(v) > 0 {
-				out[n].value = v
+			if n := i*mgetKeys + j; v != "" {
+				out[n].value = []byte(v)
 			} else {
 				missing, at = append(missing, keys[n]), append(at, n)
 			}
@@ -170,11 +166,11 @@ func (t *Tier) fetch(ctx context.Context, keys []string) ([]found, error) {
 	if len(missing) == 0 {
 		return out, nil
 	}
-	there := newRead(command("exists", missing)...)
+	there := newRead(replyInt, command("exists", missing)...)
 	if err := t.run(ctx, there); err != nil || there.n == 0 {
 		return out, err
 	}
-	again, err := t.each(ctx, missing, func(key string) *call { return newRead("get", key) })
+	again, err := t.each(ctx, missing, func(key string) *call { return newRead(replyText, "get", key) })
 	if err != nil {
 		return nil, err
 	}
@@ -237,13 +233,13 @@ func (t *Tier) Spaces(ctx context.Context) iter.Seq2[tiers.Space, error] {
 }
 
 func (t *Tier) allSpaces(ctx context.Context) ([]tiers.Space, error) {
-	c := newRead("smembers", t.names.spaces)
+	c := newRead(replyTexts, "smembers", t.names.spaces)
 	if err := t.run(ctx, c); err != nil {
 		return nil, err
 	}
 	spaces := make([]tiers.Space, 0, len(c.texts))
 	for _, m := range c.texts {
-		if s, ok := spaceOf(string(m)); ok {
+		if s, ok := spaceOf(m); ok {
 			spaces = append(spaces, s)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	goredis "github.com/redis/go-redis/v9"
+
 	"github.com/sagestore/sagestore/internal/redistest"
 	"github.com/sagestore/sagestore/tiers"
 )
@@ -30,9 +32,10 @@ func TestLateSaveOfAMergedScriptChangesNothing(t *testing.T) {
 	early, late, other := save("early", 10*time.Second), save("late", -time.Second), save("other", 10*time.Second)
 	m := tier.merge([]*call{early, late, other})
 	m.args = tier.arguments(m)
+	cmd := m.command(t.Context())
 	began := tier.time.now()
-	tier.slots[0].run(10*time.Second, []*call{m})
-	again := tier.settleMerged(m, m.fault, began, tier.time.now())
+	tier.slots[0].run(t.Context(), []goredis.Cmder{cmd})
+	again := tier.settleMerged(m, m.take(cmd), began, tier.time.now())
 	if len(again) != 0 {
 		t.Errorf("%d calls are to be sent again", len(again))
 	}

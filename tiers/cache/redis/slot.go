@@ -1,11 +1,11 @@
 package redis
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
 	"net"
-	"strconv"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -13,183 +13,152 @@ import (
 	"github.com/sagestore/sagestore/tiers"
 )
 
-// slot is one connection of a lane, made when it is needed. Flights speak the
-// protocol themselves: most of what many small commands cost is in preparing,
-// writing and reading them one by one. One goroutine at a time uses it.
+// slot is one connection of a lane. It has a client of its own, so that whoever
+// uses it can end its work early without touching that of others.
 type slot struct {
-	socket
-	hello [][]any // what a new connection begins with
+	client goredis.UniversalClient
+	cut    atomic.Bool // interrupt was called
 
-	link net.Conn // nil: to be made
-	idle func() bool
-	in   *bufio.Reader
-	out  []byte
-	lost error // of writing
+	mu     sync.Mutex
+	conn   net.Conn           // the newest
+	cancel context.CancelFunc // of a dial that is going on
 }
 
-func newSlot(o *goredis.Options, secure *tls.Config) *slot {
+func newSlot(o goredis.Options, secure *tls.Config) *slot {
 	s := &slot{}
-	s.at(o, secure)
-	switch {
-	case o.Username != "":
-		s.hello = append(s.hello, []any{"auth", o.Username, o.Password})
-	case o.Password != "":
-		s.hello = append(s.hello, []any{"auth", o.Password})
+	o.PoolSize = 1
+	o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		return s.dial(ctx, network, addr, secure, o.DialTimeout), nil
 	}
-	// The ping is for servers that refuse a connection only with their first
-	// reply: a refused command was not carried out, and nothing else was sent.
-	s.hello = append(s.hello, []any{"ping"})
-	if o.DB != 0 {
-		s.hello = append(s.hello, []any{"select", strconv.Itoa(o.DB)})
-	}
+	s.client = goredis.NewClient(&o)
 	return s
 }
 
-// run sends the calls together and reads what the server answers to each, which
-// is in its fault then, or in its reply.
-func (s *slot) run(within time.Duration, cs []*call) {
-	limit := tiers.SystemClock().Now().Add(within)
-	if err := s.open(limit); err != nil {
-		fail(cs, err)
+// run sends commands together. Each of them holds its own error.
+func (s *slot) run(ctx context.Context, cmds []goredis.Cmder) {
+	if len(cmds) == 1 {
+		_ = s.client.Process(ctx, cmds[0])
 		return
 	}
-	for _, c := range cs {
-		s.put(c.args)
+	pipe := s.client.Pipeline()
+	for _, c := range cmds {
+		_ = pipe.Process(ctx, c) // only queues
 	}
-	err := s.flush()
-	for i, c := range cs {
-		if err == nil {
-			err = readReply(s.in, c)
-		}
-		if err != nil { // it is about this connection, and so about all that follow
-			fail(cs[i:], err)
-			s.drop()
+	_, err := pipe.Exec(ctx)
+	if err == nil {
+		return
+	}
+	for _, c := range cmds {
+		if c.Err() != nil {
 			return
 		}
 	}
-}
-
-func fail(cs []*call, err error) {
-	for _, c := range cs {
-		c.fault = err
+	// The server refused the connection itself, for a wrong password for
+	// instance, and the commands, which were not sent, look as if they were
+	// answered.
+	for _, c := range cmds {
+		c.SetErr(err)
 	}
 }
 
-// open sees to a connection that can be used until limit.
-func (s *slot) open(limit time.Time) error {
-	if s.link != nil && (s.interrupted() || s.link.SetDeadline(limit) != nil || !s.idle()) {
-		s.drop()
+// arm makes the end of the context interrupt the slot. The function it answers
+// ends that and tells whether it has happened; the slot may be used by others
+// only after it.
+func (s *slot) arm(ctx context.Context) (disarm func() (interrupted bool)) {
+	if ctx.Done() == nil {
+		return func() bool { return false }
 	}
-	if s.link != nil {
-		return nil
+	done := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		s.interrupt()
+		close(done)
+	})
+	return func() bool {
+		if stop() {
+			return false
+		}
+		<-done
+		s.cut.Store(false)
+		return true
 	}
-	ctx, cancel := context.WithDeadline(context.Background(), limit)
+}
+
+func (s *slot) interrupted() bool { return s.cut.Load() }
+
+func (s *slot) interrupt() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cut.Store(true)
+	if s.cancel != nil {
+		s.cancel()
+	}
+	if s.conn != nil {
+		_ = s.conn.Close()
+	}
+}
+
+// dial makes a connection. One that can't be made is answered as a connection
+// that fails when it is used: the pool of the driver below would else write to
+// standard error, and after enough failures refuse to dial at all.
+func (s *slot) dial(ctx context.Context, network, addr string, secure *tls.Config, timeout time.Duration) net.Conn {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	c, err := s.dial(ctx)
+	s.mu.Lock()
+	s.cancel = cancel
+	s.mu.Unlock()
+	c, err := connect(ctx, network, addr, secure)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cancel = nil
+	if err == nil && s.cut.Load() {
+		_ = c.Close()
+		err = net.ErrClosed
+	}
 	if err != nil {
-		return err
+		return noConn{err: &dialError{err}}
 	}
-	s.link, s.idle = c, idleCheck(c)
-	if s.in == nil {
-		s.in = bufio.NewReaderSize(c, bufferSize)
-	}
-	s.in.Reset(c)
-	if err := s.greet(limit); err != nil {
-		s.drop()
-		return err
-	}
-	return nil
+	s.conn = c
+	return c
 }
 
-// greet tells the server who it is. What it refuses, it refuses to all.
-func (s *slot) greet(limit time.Time) error {
-	if err := s.link.SetDeadline(limit); err != nil {
-		return err
+func connect(ctx context.Context, network, addr string, secure *tls.Config) (net.Conn, error) {
+	d := net.Dialer{KeepAlive: time.Minute}
+	c, err := d.DialContext(ctx, network, addr)
+	if err != nil || secure == nil {
+		return c, err
 	}
-	for _, args := range s.hello {
-		s.put(args)
+	s := tls.Client(c, secure)
+	if err := s.HandshakeContext(ctx); err != nil {
+		_ = c.Close()
+		return nil, err
 	}
-	if err := s.flush(); err != nil {
-		return err
-	}
-	for range s.hello {
-		var c call
-		err := readReply(s.in, &c)
-		if err == nil {
-			err = c.fault
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return s, nil
 }
 
-// drop gives the connection up.
-func (s *slot) drop() {
-	if s.link != nil {
-		_ = s.link.Close()
-		s.link = nil
-	}
-	s.out, s.lost = s.out[:0], nil
+// noConn is a connection that could not be made.
+type noConn struct {
+	net.Conn
+	err error
 }
 
-// close ends the slot, which nobody uses any more.
-func (s *slot) close() { s.drop() }
+func (c noConn) Read([]byte) (int, error)         { return 0, c.err }
+func (c noConn) Write([]byte) (int, error)        { return 0, c.err }
+func (c noConn) Close() error                     { return nil }
+func (c noConn) SetDeadline(time.Time) error      { return nil }
+func (c noConn) SetReadDeadline(time.Time) error  { return nil }
+func (c noConn) SetWriteDeadline(time.Time) error { return nil }
+func (c noConn) LocalAddr() net.Addr              { return &net.TCPAddr{} }
+func (c noConn) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
 
-// bufferSize is how much is read at once, and from which size on an argument is
-// written from where it is.
-const bufferSize = 64 << 10
-
-// put writes a command, most of it into the buffer.
-func (s *slot) put(args []any) {
-	s.out = appendLine(s.out, '*', len(args))
-	for _, a := range args {
-		switch a := a.(type) {
-		case string:
-			s.out = append(appendLine(s.out, '$', len(a)), a...)
-		case int:
-			var digits [20]byte
-			text := strconv.AppendInt(digits[:0], int64(a), 10)
-			s.out = append(appendLine(s.out, '$', len(text)), text...)
-		case []byte:
-			s.putBytes(a)
-		case *stamp:
-			s.putBytes(a.bytes())
-		}
-		s.out = append(s.out, '\r', '\n')
-	}
+// deadline is a context with a deadline and without a timer: the driver below
+// passes it to the connection, which has one.
+func deadline(within time.Duration) context.Context {
+	return timerless{context.Background(), tiers.SystemClock().Now().Add(within)}
 }
 
-func (s *slot) putBytes(b []byte) {
-	s.out = appendLine(s.out, '$', len(b))
-	if len(b) < bufferSize {
-		s.out = append(s.out, b...)
-		return
-	}
-	s.send(s.out)
-	s.out = s.out[:0]
-	s.send(b)
+type timerless struct {
+	context.Context //nolint:containedctx // it is a context
+	at              time.Time
 }
 
-// flush sends what was put.
-func (s *slot) flush() error {
-	s.send(s.out)
-	if s.out = s.out[:0]; cap(s.out) > 2*maxBytes {
-		s.out = nil
-	}
-	err := s.lost
-	s.lost = nil
-	return err
-}
-
-func (s *slot) send(b []byte) {
-	if s.lost == nil {
-		_, s.lost = s.link.Write(b)
-	}
-}
-
-func appendLine(b []byte, kind byte, n int) []byte {
-	b = strconv.AppendInt(append(b, kind), int64(n), 10)
-	return append(b, '\r', '\n')
-}
+func (t timerless) Deadline() (time.Time, bool) { return t.at, true }

@@ -130,7 +130,7 @@ func (t *Tier) Stats(ctx context.Context) (tiers.Stats, error) {
 	}
 	var counted, countedBytes, estimated int64
 	for _, space := range spaces {
-		size := newRead("zcard", t.names.bucket(space))
+		size := newRead(replyInt, "zcard", t.names.bucket(space))
 		if err := t.run(ctx, size); err != nil {
 			return s, t.fail("stats", tiers.Key{}, err)
 		}

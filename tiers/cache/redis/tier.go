@@ -28,7 +28,7 @@ type Tier struct {
 	log           *slog.Logger
 
 	slots  []*slot
-	probe  *probe // its own connection, so that a probe waits for nobody
+	probe  *slot // its own connection, so that a probe waits for nobody
 	time   serverTime
 	health health
 	reads  lane
@@ -109,9 +109,9 @@ func newTier(c Config) (*Tier, error) {
 		kick: make(chan struct{}, 1), changed: make(chan struct{}),
 		onAway: func(err error) { t.reads.drop(err); t.writes.drop(err) },
 	}
-	t.probe = newProbe(*o, secure)
+	t.probe = newSlot(*o, secure)
 	for range 2 * flights {
-		t.slots = append(t.slots, newSlot(o, secure))
+		t.slots = append(t.slots, newSlot(*o, secure))
 	}
 	t.reads.start(t, slices.Clone(t.slots[:flights]))
 	t.writes.start(t, slices.Clone(t.slots[flights:]))
@@ -159,7 +159,7 @@ func (t *Tier) Close(ctx context.Context) error {
 		t.workers.Wait()
 		err := t.probe.client.Close()
 		for _, s := range t.slots {
-			s.close()
+			err = errors.Join(err, s.client.Close())
 		}
 		done <- err
 	}()
@@ -227,7 +227,7 @@ func (t *Tier) Load(ctx context.Context, k tiers.Key) (tiers.Record, error) {
 	if err := k.Check(); err != nil {
 		return tiers.Record{}, t.fail("load", k, err)
 	}
-	c := newRead("get", t.names.value(k))
+	c := newRead(replyText, "get", t.names.value(k))
 	if err := t.run(ctx, c); err != nil {
 		return tiers.Record{}, t.fail("load", k, err)
 	}
@@ -269,7 +269,7 @@ func (t *Tier) Exists(ctx context.Context, k tiers.Key) (bool, error) {
 	if err := k.Check(); err != nil {
 		return false, t.fail("exists", k, err)
 	}
-	c := newRead("exists", t.names.value(k))
+	c := newRead(replyInt, "exists", t.names.value(k))
 	if err := t.run(ctx, c); err != nil {
 		return false, t.fail("exists", k, err)
 	}
@@ -294,7 +294,7 @@ func (t *Tier) Touch(ctx context.Context, k tiers.Key, ttl time.Duration) (exist
 
 // Ping asks the server for a sign of life.
 func (t *Tier) Ping(ctx context.Context) error {
-	return t.fail("ping", tiers.Key{}, t.run(ctx, newRead("ping")))
+	return t.fail("ping", tiers.Key{}, t.run(ctx, newRead(replyText, "ping")))
 }
 
 // Describe says what the tier is. Redis keeps what it was told to keep; how
