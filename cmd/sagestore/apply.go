@@ -39,7 +39,8 @@ object:
 Everything is checked first, and all wrong lines are reported with their numbers.
 A condition that does not hold ends with 4, a touch of what is not there with 3;
 nothing is changed then. It prints a line for each operation, with the version
-that the key got, and the id of the transaction.`,
+that the key got, or what became of it, and the id of the transaction. A key that
+gets a "ttl" of 0 or less is absent at once: expired.`,
 		Example: `  echo '{"op":"delete","category":"session.preferences","key":"user-42"}' | sagestore apply - --dry-run
   echo '{"op":"save","store":"database","key":"session:123","value":{"step":8}}' | sagestore apply - --json`,
 		Args: count(1, 1),
@@ -234,7 +235,7 @@ func (c *change) carryOut(ctx context.Context, tx *manager.Tx) (err error) {
 	var done bool
 	switch c.op {
 	case "save":
-		r.Result = "saved"
+		r.Result = c.kept("saved")
 		_, err = tx.SaveItem(ctx, r.Category, r.Key, c.encoded, c.saveOptions()...)
 	case "delete":
 		r.Result = "deleted"
@@ -246,7 +247,7 @@ func (c *change) carryOut(ctx context.Context, tx *manager.Tx) (err error) {
 			r.Result = "absent"
 		}
 	default:
-		r.Result = "touched"
+		r.Result = c.kept("touched")
 		var lives []manager.Life
 		if c.life != nil {
 			lives = append(lives, c.life)
@@ -256,6 +257,14 @@ func (c *change) carryOut(ctx context.Context, tx *manager.Tx) (err error) {
 		}
 	}
 	return err
+}
+
+// kept is the result unless the key ends with the operation.
+func (c *change) kept(result string) string {
+	if c.life == manager.TTL(0) {
+		return "expired"
+	}
+	return result
 }
 
 func (c *change) notFound() error {

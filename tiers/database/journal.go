@@ -15,6 +15,7 @@ import (
 const (
 	journalColumns = `seq, tier, namespace, category, key, owner, over, deleted, codec, schema, flags, version, created, updated, expires, value`
 	rowAt          = `SELECT ` + journalColumns + ` FROM journal WHERE seq = ?`
+	rowsAmong      = `SELECT ` + journalColumns + ` FROM journal WHERE seq BETWEEN ? AND ? AND +tier = ? ORDER BY seq LIMIT ?`
 	queuedAt       = `SELECT queued FROM journal WHERE seq = ?`
 	replacedRow    = `DELETE FROM journal WHERE seq = ? RETURNING queued, bytes, version, deleted, expires, created, updated, tx`
 	insertRow      = `INSERT INTO journal (` + journalColumns + `, queued, bytes, tx, sums)
@@ -230,9 +231,10 @@ func number(b bool) int64 {
 }
 
 func scanRow(row []driver.Value) (r tiers.Row, err error) {
-	for i, s := range map[int]*string{1: &r.Tier, 2: &r.Namespace, 3: &r.Category, 4: &r.Name, 5: &r.Owner, 8: &r.Codec} {
-		*s, _ = row[i].(string)
+	for i, s := range []*string{&r.Tier, &r.Namespace, &r.Category, &r.Name, &r.Owner} {
+		*s, _ = row[1+i].(string)
 	}
+	r.Codec, _ = row[8].(string)
 	n := func(i int) int64 {
 		v, _ := row[i].(int64)
 		return v
@@ -369,7 +371,7 @@ func (t *Tier) due(ctx context.Context, tier string, after int64, limit int) (du
 		}
 		err := t.read(ctx, func(c *conn) error {
 			due = due[:len(due):len(due)]
-			found, err := rowsAt(ctx, c, seqs, limit-len(due))
+			found, err := rowsAt(ctx, c, tier, seqs, limit-len(due))
 			if err == nil {
 				due = append(due, found...)
 			}
@@ -391,12 +393,14 @@ func (t *Tier) due(ctx context.Context, tier string, after int64, limit int) (du
 	return due, nil
 }
 
-// rowsAt answers up to limit rows of those with these seqs that are still there.
-func rowsAt(ctx context.Context, c *conn, seqs []int64, limit int) (found []tiers.Row, err error) {
+// rowsAt answers up to limit rows of a tier of those with these seqs that are still
+// there: one by one where other rows lie in between, since values are large.
+func rowsAt(ctx context.Context, c *conn, tier string, seqs []int64, limit int) (found []tiers.Row, err error) {
+	first, last := seqs[0], seqs[len(seqs)-1]
+	if last-first < int64(4*len(seqs)) {
+		return rows(ctx, c, rowsAmong, []driver.Value{first, last, tier, int64(limit)}, scanRow)
+	}
 	for _, seq := range seqs {
-		if len(found) == limit {
-			break
-		}
 		row, err := c.first(ctx, rowAt, seq)
 		if err != nil {
 			return nil, err
@@ -408,7 +412,9 @@ func rowsAt(ctx context.Context, c *conn, seqs []int64, limit int) (found []tier
 		if err != nil {
 			return nil, err
 		}
-		found = append(found, r)
+		if found = append(found, r); len(found) == limit {
+			break
+		}
 	}
 	return found, nil
 }
