@@ -8,6 +8,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sagestore/sagestore/manager"
 	"github.com/sagestore/sagestore/tiers"
@@ -41,7 +42,7 @@ func (s *Store) saveState(ctx context.Context, a *State) (*stateRecord, error) {
 	case a.Revision != 0 && !found:
 		return nil, refuse(tiers.Hint(errNoAgent, "it was deleted; Revision 0 creates another one"))
 	case !found:
-		return s.createAgent(ctx, a)
+		return s.createAgent(ctx, a, now(s.core.clock))
 	}
 	key := atHead + manager.Key(a.ID)
 	stored, err := s.state.Entry(ctx, key)
@@ -68,7 +69,8 @@ func (s *Store) saveState(ctx context.Context, a *State) (*stateRecord, error) {
 	return r, e.writeState(ctx, r, stored.Value, a.Custom)
 }
 
-func (s *Store) createAgent(ctx context.Context, a *State) (*stateRecord, error) {
+// createAgent stores an agent that is not there, as changed then or later.
+func (s *Store) createAgent(ctx context.Context, a *State, changed time.Time) (*stateRecord, error) {
 	au := innerName()
 	led := ledger{AgentID: a.ID}
 	if err := s.save(ctx, s.state, atID+manager.Key(a.ID), agentRef{au}); err != nil {
@@ -78,13 +80,10 @@ func (s *Store) createAgent(ctx context.Context, a *State) (*stateRecord, error)
 		return nil, err
 	}
 	r := recordOf(a, au)
-	now := now(s.core.clock)
 	if r.Created.IsZero() {
-		r.Created = now
+		r.Created = now(s.core.clock)
 	}
-	if r.Modified.Before(now) {
-		r.Modified = now
-	}
+	r.Modified = later(r.Modified, changed)
 	return r, s.edit(au, led).writeState(ctx, r, nil, a.Custom)
 }
 

@@ -260,7 +260,7 @@ func (s *Store) recreate(ctx context.Context, c *Checkpoint) (CheckpointInfo, er
 
 // populate creates an agent with conversations.
 func (s *Store) populate(ctx context.Context, a *State, cs []*Conversation) error {
-	if _, err := s.createAgent(ctx, a); err != nil {
+	if _, err := s.createAgent(ctx, a, a.Modified); err != nil {
 		return err
 	}
 	for _, conv := range cs {
