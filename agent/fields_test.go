@@ -144,18 +144,24 @@ func TestCheckpointKey(t *testing.T) {
 	for _, c := range []struct {
 		name, beliefs, want string
 	}{
-		{"Counter", `null`, ""},
-		{"Counter", `{}`, ""},
-		{"Counter", `{"count":0}`, ""},
-		{"Counter", `{"b":[1,2.5,-0.0,1e3],"a":{"x":true,"w":null}}`, ""},
-		{"Counter", `9007199254740993`, ""},
-		{"Counter", `"say \"hi\"\n\\"`, ""},
-		{"Zähler", `{"größe":"数据"}`, ""},
-		{"a/b%c", `[]`, ""},
-		{"", `""`, ""},
-		{strings.Repeat("n", 201), `1`, ""},
+		{"Counter", `null`, "Counter_0e34f860769f2199"},
+		{"Counter", `{}`, "Counter_ce9fa46a5c1c9582"},
+		{"Counter", `{"count":0}`, "Counter_a76ba4cfecf6bc04"},
+		{"Counter", `{"b":[1,2.5,-0.0,1e3],"a":{"x":true,"w":null}}`, "Counter_d44561111d8bfaee"},
+		{"Counter", `9007199254740993`, "Counter_66adce83b781d0ac"},
+		{"Counter", `"say \"hi\"\n\\"`, "Counter_f6ff7a888c21d594"},
+		{"Zähler", `{"größe":"数据"}`, "Zähler_5ac0a86e02630529"},
+		{"a/b%c", `[]`, "a%2Fb%25c_1f39c841edcb577f"},
+		{"", `""`, "_f7e885441a52613f"},
+		{strings.Repeat("n", 201), `1`, "%=291c4194382c6bd5c12b872660b0fb6d_c25c16204b0fb3cb"},
 	} {
 		got := key(c.name, json.RawMessage(c.beliefs))
+		if len(c.name) > 200 {
+			c.name = fmt.Sprintf("%d times %s", len(c.name), c.name[:1])
+		}
+		if got != c.want {
+			t.Errorf("the key of %s and %s is %s, want %s", c.name, c.beliefs, got, c.want)
+		}
 		if line := "| `" + c.name + "` | `" + c.beliefs + "` | `" + got + "` |"; !strings.Contains(string(page), line) {
 			t.Errorf("docs/FORMAT.md does not have the line\n%s", line)
 		}

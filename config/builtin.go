@@ -26,6 +26,7 @@ func builtins() []builtin {
 		{"agent.state", "database", Never},
 		{"agent.conversations", "database", Never},
 		{"agent.checkpoints", "database", Never},
+		{"agent.fields", "database", Never},
 	}
 }
 

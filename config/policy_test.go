@@ -52,6 +52,7 @@ func TestBuiltInCategories(t *testing.T) {
 		"agent.state":            "database 0s json",
 		"agent.conversations":    "database 0s json",
 		"agent.checkpoints":      "database 0s json",
+		"agent.fields":           "database 0s json",
 	}
 	all := e.Policies()
 	if len(all) != len(want) {
