@@ -91,10 +91,7 @@ func writeNew(ctx context.Context, root *os.Root, name string, r io.Reader) erro
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(f, &ending{ctx: ctx, r: r})
-	if err == nil {
-		err = f.Sync()
-	}
+	err = writeSteadily(f, &ending{ctx: ctx, r: r})
 	return errors.Join(err, f.Close())
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"runtime"
 
 	"filippo.io/age"
 	"github.com/klauspost/compress/zstd"
@@ -31,6 +32,10 @@ const (
 	ratioAt  = 1 << 30
 )
 
+// workers is how many goroutines may compute at a time: half of what the machine can,
+// since the store that is backed up has callers, which are not to wait for it.
+func workers() int { return min(max(runtime.GOMAXPROCS(0)/2, 1), 2) }
+
 // meter hashes and counts what goes through it.
 type meter struct {
 	h     hash.Hash
@@ -46,6 +51,7 @@ func (m *meter) Write(p []byte) (int, error) {
 	if m.moved != nil {
 		m.moved(m.n)
 	}
+	runtime.Gosched() // whoever waits for a turn, such as a caller of the store, has it now
 	return m.h.Write(p)
 }
 
@@ -63,7 +69,7 @@ func encode(w io.Writer, to []age.Recipient, moved func(int64), fill func(w io.W
 		}
 		w = sealed
 	}
-	packed, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(2), zstd.WithWindowSize(window/2))
+	packed, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(workers()), zstd.WithWindowSize(window/2))
 	if err != nil {
 		return plain, stored, err
 	}

@@ -222,6 +222,7 @@ func (v *verification) copy(ctx context.Context, p *PartInfo, path string) (err 
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
 	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(workers())
 	g.Go(func() error { return c.Check(ctx) })
 	g.Go(func() error { return v.contents(ctx, p, c) })
 	return g.Wait()
@@ -318,8 +319,8 @@ func sameTree(ctx context.Context, p *PartInfo, dir string) error {
 	return nil
 }
 
-// unpack writes what a part was made of to a path where nothing is, a tree durably if
-// that is wanted. What it has written stays when it fails.
+// unpack writes what a part was made of to a path where nothing is, durably if that is
+// wanted. What it has written stays when it fails.
 func (r *Repo) unpack(ctx context.Context, id string, p *PartInfo, ids []age.Identity, to string, durable bool, moved func(int64)) (err error) {
 	o, err := openPart(ctx, r.bucket, id, p, ids, moved)
 	if err != nil {
@@ -328,7 +329,7 @@ func (r *Repo) unpack(ctx context.Context, id string, p *PartInfo, ids []age.Ide
 	if p.isTree() {
 		return o.finish(ctx, unpackTree(ctx, o, to, limitsOf(p), durable))
 	}
-	return o.finish(ctx, unpackFile(o, to))
+	return o.finish(ctx, unpackFile(o, to, durable))
 }
 
 func unpackTree(ctx context.Context, o *opened, to string, limits archive.Limits, durable bool) error {
@@ -347,12 +348,16 @@ func unpackTree(ctx context.Context, o *opened, to string, limits archive.Limits
 	return errors.Join(here(err), root.Close())
 }
 
-func unpackFile(o *opened, to string) error {
+func unpackFile(o *opened, to string, durable bool) error {
 	f, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) //nolint:gosec // in a place that was made for it
 	if err != nil {
 		return here(err)
 	}
-	_, err = io.Copy(f, o)
+	if durable {
+		err = writeSteadily(f, o)
+	} else {
+		_, err = io.CopyBuffer(struct{ io.Writer }{f}, o, make([]byte, steadyRead))
+	}
 	return errors.Join(here(err), f.Close())
 }
 

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"runtime/pprof"
 	"text/tabwriter"
 	"time"
 )
@@ -28,6 +29,8 @@ func run(ctx context.Context) error {
 	each := flag.Duration("each", 400*time.Millisecond, "how long one side works in a round")
 	only := flag.String("run", "", "only lines whose name matches this expression")
 	dir := flag.String("dir", "", "where the stores are made (default: a temporary directory)")
+	backupMiB := flag.Int64("backup", 0, "measure backups of a store of so many MiB, and nothing else")
+	cpu := flag.String("cpuprofile", "", "write a profile there")
 	flag.Parse()
 	match, err := regexp.Compile(*only)
 	if err != nil {
@@ -38,6 +41,20 @@ func run(ctx context.Context) error {
 			return err
 		}
 		defer func() { _ = os.RemoveAll(*dir) }()
+	}
+	if *cpu != "" {
+		f, err := os.Create(*cpu)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = f.Close() }()
+		if err := pprof.StartCPUProfile(f); err != nil {
+			return err
+		}
+		defer pprof.StopCPUProfile()
+	}
+	if *backupMiB > 0 {
+		return runBackup(ctx, *dir, *backupMiB<<20)
 	}
 	server, stop, err := startRedis(ctx, *dir)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/sagestore/sagestore/tiers"
@@ -29,6 +30,9 @@ const (
 type frozen struct {
 	*snapshot
 	held time.Duration
+
+	counted tiers.Content // what Content has answered; it can't change
+	asked   []string      // for the facts of which names; nil: it was not asked yet
 }
 
 // Freeze implements tiers.Freezer. Between processes it waits in the line of the
@@ -99,8 +103,14 @@ func warm(ctx context.Context, c *conn) error {
 // Content implements tiers.Frozen.
 func (f *frozen) Content(ctx context.Context, facts ...string) (content tiers.Content, err error) {
 	err = f.read(ctx, func(c *conn) error {
-		content, err = contentOf(ctx, c, facts)
-		return err
+		if f.asked == nil || !slices.Equal(f.asked, facts) {
+			if f.counted, err = contentOf(ctx, c, facts); err != nil {
+				return err
+			}
+			f.asked = append([]string{}, facts...)
+		}
+		content = f.counted
+		return nil
 	})
 	if err != nil {
 		return tiers.Content{}, f.t.failed("freeze", tiers.Key{}, err)
