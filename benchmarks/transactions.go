@@ -122,7 +122,9 @@ func rawTransaction(ctx context.Context, dir string) (op, op, func(), error) {
 		}
 		return tx.Commit()
 	}
-	raw := func(ctx context.Context, caller, i int) error { return s.save(ctx, name(caller, i, n), value(caller, i)) }
+	raw := func(ctx context.Context, caller, i int) error {
+		return s.save(ctx, name(caller, i, n), value(caller, i))
+	}
 	return ours, raw, func() { _ = wait.Close(); s.close() }, nil
 }
 
