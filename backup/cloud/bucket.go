@@ -32,6 +32,8 @@ var nameForm = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}(/[A-Za-z0
 type Bucket struct {
 	inner  *blob.Bucket
 	dir    backup.Bucket // of a file URL; inner is nil then
+	host   string        // the service's name of the bucket
+	prefix string        // of the keys there, which inner adds by itself
 	faults faults
 	closed atomic.Bool
 }
@@ -64,31 +66,40 @@ func (b *Bucket) Put(ctx context.Context, name string, r io.Reader) error {
 	if err != nil {
 		return fail("put", name, err)
 	}
+	return fail("put", name, b.upload(ctx, name, r, size))
+}
+
+func (b *Bucket) upload(ctx context.Context, name string, r io.Reader, part int) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	w, err := b.inner.NewWriter(ctx, name, &blob.WriterOptions{
-		ContentType: "application/octet-stream", BufferSize: size, MaxConcurrency: uploads,
+		ContentType: "application/octet-stream", BufferSize: part, MaxConcurrency: uploads,
 	})
 	if err != nil {
-		return fail("put", name, b.faults.read(ctx, err))
+		return b.faults.read(ctx, err)
 	}
-	closed := false
+	whole := false
 	defer func() {
-		if !closed { // an error, or a panic of the reader
-			cancel() // only then Close publishes nothing
-			_ = w.Close()
+		if whole {
+			return
 		}
+		cancel() // or Close would publish what was written; a panic of the reader comes here, too
+		err = errors.Join(err, b.abort(ctx, name, w.Close()))
 	}()
 	from := &source{ctx: ctx, r: r}
 	// The writer's own way of copying takes a MiB for the smallest object.
-	if _, err := io.Copy(struct{ io.Writer }{w}, from); err != nil {
-		if from.err != nil {
-			return fail("put", name, from.err)
-		}
-		return fail("put", name, b.faults.read(ctx, err))
+	_, err = io.Copy(struct{ io.Writer }{w}, from)
+	switch {
+	case from.err != nil:
+		return from.err
+	case err != nil:
+		return b.faults.read(ctx, err)
 	}
-	closed = true
-	return fail("put", name, b.faults.write(ctx, w.Close()))
+	whole = true
+	if err = w.Close(); err != nil {
+		return errors.Join(b.faults.write(ctx, err), b.abort(ctx, name, err))
+	}
+	return nil
 }
 
 // Get implements backup.Bucket. The context ends the reading, too.
@@ -99,7 +110,7 @@ func (b *Bucket) Get(ctx context.Context, name string) (io.ReadCloser, error) {
 	if b.dir != nil {
 		return b.dir.Get(ctx, name)
 	}
-	r, err := b.inner.NewReader(ctx, name, nil)
+	r, err := b.inner.NewReader(ctx, name, quiet())
 	if err != nil {
 		return nil, fail("get", name, b.faults.read(ctx, err))
 	}

@@ -73,7 +73,7 @@ func open(ctx context.Context, rawURL string) (*Bucket, error) {
 		err := fmt.Errorf("%s://%s: %w", u.Scheme, u.Host, tiers.ErrNotFound)
 		return nil, errors.Join(tiers.Hint(err, "make the bucket first; it is never made here"), inner.Close())
 	}
-	return &Bucket{inner: inner, faults: f}, nil
+	return &Bucket{inner: inner, host: u.Host, prefix: clean.Query().Get("prefix"), faults: f}, nil
 }
 
 // parse reads a URL and refuses what would be misread by a driver. Its errors show
