@@ -101,6 +101,7 @@ func list(t *testing.T, b backup.Bucket, prefix string) []string {
 }
 
 func whatIsPutIsGot(t *testing.T, _ Config, b backup.Bucket) {
+	t.Helper()
 	for _, text := range []string{"", "x", strings.Repeat("0123456789", 100_000), "shorter"} {
 		put(t, b, "20261128T033000Z-00000001/manifest.json", text)
 		if got := get(t, b, "20261128T033000Z-00000001/manifest.json"); got != text {
@@ -127,6 +128,7 @@ func whatIsPutIsGot(t *testing.T, _ Config, b backup.Bucket) {
 }
 
 func absent(t *testing.T, _ Config, b backup.Bucket) {
+	t.Helper()
 	if names := list(t, b, ""); len(names) > 0 {
 		t.Errorf("a new bucket has %v", names)
 	}
@@ -162,6 +164,7 @@ func breaking(size int64) io.Reader {
 }
 
 func failingReader(t *testing.T, _ Config, b backup.Bucket) {
+	t.Helper()
 	for _, size := range sizes() {
 		if err := b.Put(t.Context(), "20261128T033000Z-00000001/part", breaking(size)); !errors.Is(err, errSource) {
 			t.Errorf("after %d bytes: %v", size, err)
@@ -173,6 +176,7 @@ func failingReader(t *testing.T, _ Config, b backup.Bucket) {
 }
 
 func failingReplacement(t *testing.T, _ Config, b backup.Bucket) {
+	t.Helper()
 	put(t, b, "a/b", "old")
 	for _, size := range sizes() {
 		if err := b.Put(t.Context(), "a/b", breaking(size)); !errors.Is(err, errSource) {
@@ -185,6 +189,7 @@ func failingReplacement(t *testing.T, _ Config, b backup.Bucket) {
 }
 
 func endedContext(t *testing.T, _ Config, b backup.Bucket) {
+	t.Helper()
 	put(t, b, "there", "1")
 	ended, end := context.WithCancel(t.Context())
 	end()
@@ -222,6 +227,7 @@ func (d during) Read([]byte) (int, error) {
 }
 
 func strangeNames(t *testing.T, _ Config, b backup.Bucket) {
+	t.Helper()
 	for _, name := range []string{"", "/", "/a", "a/", "a//b", "..", "../a", "a/../b", "a/./b", ".hidden", "a/.hidden", "ä", "a b", "a\\b", "a\x00", strings.Repeat("x", 201)} {
 		if err := b.Put(t.Context(), name, strings.NewReader("x")); !errors.Is(err, tiers.ErrKey) {
 			t.Errorf("put %q: %v", name, err)
@@ -236,6 +242,7 @@ func strangeNames(t *testing.T, _ Config, b backup.Bucket) {
 }
 
 func prefixes(t *testing.T, _ Config, b backup.Bucket) {
+	t.Helper()
 	all := []string{"a-b", "a/x", "a/y/z", "a0", "ab/x", "b"}
 	for _, name := range all {
 		put(t, b, name, "1")
@@ -250,6 +257,7 @@ func prefixes(t *testing.T, _ Config, b backup.Bucket) {
 }
 
 func leftEarly(t *testing.T, _ Config, b backup.Bucket) {
+	t.Helper()
 	for i := range 5 {
 		put(t, b, fmt.Sprintf("a/%d", i), "1")
 	}
@@ -268,6 +276,7 @@ func leftEarly(t *testing.T, _ Config, b backup.Bucket) {
 }
 
 func atOnce(t *testing.T, _ Config, b backup.Bucket) {
+	t.Helper()
 	const rounds = 10
 	texts := []string{strings.Repeat("1", 50_000), strings.Repeat("2", 70_000)}
 	put(t, b, "shared/object", texts[0])
@@ -335,6 +344,7 @@ func seesTheSteady(ctx context.Context, b backup.Bucket) error {
 }
 
 func manyNames(t *testing.T, c Config, b backup.Bucket) {
+	t.Helper()
 	names := make([]string, c.Names)
 	for i := range names {
 		names[i] = fmt.Sprintf("%03d-x/%05d", i/100, i)

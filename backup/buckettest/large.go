@@ -15,6 +15,7 @@ import (
 const sampled = 8 << 20
 
 func largeObject(t *testing.T, c Config, b backup.Bucket) {
+	t.Helper()
 	m := &meter{least: heap()}
 	put, got := sha256.New(), sha256.New()
 	if err := b.Put(t.Context(), "large/object", io.TeeReader(io.LimitReader(zeros{}, c.Large), m.also(put))); err != nil {
