@@ -15,7 +15,7 @@ const (
 	journalSeq = `SELECT max((SELECT value FROM counters WHERE name = 'journal'),
 		coalesce((SELECT max(seq) FROM journal), 0))`
 	booksNow = `SELECT (` + journalSeq + `), coalesce((SELECT max(seq) FROM recent), 0),
-		(SELECT value FROM counters WHERE name = 'recent')`
+		(SELECT value FROM counters WHERE name = 'recent'), (SELECT max(id) FROM commits)`
 	setCounter = `UPDATE counters SET value = ? WHERE name = ?`
 	// The last row of a change has the sums after it; what removes rows writes them
 	// into their table, and then no row is newer than the counter.
@@ -34,6 +34,7 @@ type books struct {
 	last  int64 // seq of the newest entry of recent
 	floor int64 // up to which recent does not say everything
 	tiers map[string]*sums
+	maxID string // none above it is among commits: most ids grow with the time
 
 	// Rows that the places in memory do not have yet, in order, and those that have
 	// left since.
@@ -64,6 +65,7 @@ func (x *tx) openBooks() (*books, error) {
 	for i, to := range []*int64{&n.seq, &n.last, &n.floor} {
 		*to, _ = row[i].(int64)
 	}
+	n.maxID, _ = row[3].(string)
 	if n.tiers, err = sumsNow(x.ctx, x.c); err != nil {
 		return nil, err
 	}

@@ -57,6 +57,7 @@ func (x *tx) note(id string, at int64) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
+	x.books.maxID = max(x.books.maxID, id)
 	if x.commits++; x.commits%commitsEvery == 0 {
 		_, err = x.forgetCommits(x.clock.Now(), commitsLook)
 	}
@@ -67,6 +68,9 @@ func (x *tx) wasCommitted(id string) (bool, error) {
 	b, err := x.openBooks()
 	if err != nil || b.ids[id] || x.waiting.knows(id) {
 		return err == nil, err
+	}
+	if id > b.maxID {
+		return false, nil
 	}
 	n, err := x.number(findID, id)
 	return n > 0, err
