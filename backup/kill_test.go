@@ -17,6 +17,7 @@ import (
 
 	"github.com/sagestore/sagestore/tiers"
 	"github.com/sagestore/sagestore/tiers/database"
+	"github.com/sagestore/sagestore/tiers/file"
 	"github.com/sagestore/sagestore/tiers/tiertest"
 )
 
@@ -44,7 +45,7 @@ func workOn(job string) error {
 		return err
 	}
 	r, err := Open(Dir(os.Getenv(envBackups)), Options{
-		Copies: []tiers.Copies{database.Copies()}, Decode: decodeJSON, Temp: filepath.Join(dir, "tmp"), Clock: tiertest.NewClock(night),
+		Copies: []tiers.Copies{database.Copies(), file.Copies()}, Decode: decodeJSON, Temp: filepath.Join(dir, "tmp"), Clock: tiertest.NewClock(night),
 	})
 	if err != nil {
 		return err
@@ -61,18 +62,22 @@ func workOn(job string) error {
 		if err != nil {
 			return err
 		}
-		frozen, err := db.Freeze(ctx, nil)
+		tree, err := file.Open(ctx, file.Config{BasePath: treePath(dir)})
 		if err != nil {
 			return err
 		}
-		files, err := Tree(filepath.Join(dir, "data"), nil)
+		var files tiers.Frozen
+		frozen, err := db.Freeze(ctx, func(ctx context.Context) (err error) {
+			files, err = tree.Freeze(ctx, nil)
+			return err
+		})
 		if err != nil {
 			return err
 		}
 		_, _, err = r.Create(ctx, Source{Store: "store-1", Parts: []Part{
 			{Name: "database", Path: "sage.db", Frozen: frozen}, {Name: "file", Path: "data", Frozen: files},
 		}})
-		return errors.Join(err, db.Close(ctx))
+		return errors.Join(err, tree.Close(ctx), db.Close(ctx))
 	case "restore":
 		_, err = r.Restore(ctx, Latest, inPlace(dir))
 	case "beside":

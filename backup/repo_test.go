@@ -57,8 +57,8 @@ func TestWhatIsBackedUpIsRestoredEqual(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				decoded := map[bool]int64{false: 2, true: 40}[rehearse]
-				if report.Decoded != decoded || report.Records != 40 || report.Files != 3 || report.Authentic != (o.Key != nil) {
+				decoded := map[bool]int64{false: 4, true: 43}[rehearse]
+				if report.Decoded != decoded || report.Records != 43 || report.Files != 6 || report.Authentic != (o.Key != nil) {
 					t.Errorf("rehearse %v: %+v", rehearse, report)
 				}
 			}
@@ -70,7 +70,7 @@ func TestWhatIsBackedUpIsRestoredEqual(t *testing.T) {
 			if d := cmp.Diff(want, state(t, to)); d != "" {
 				t.Error(d)
 			}
-			if done.Places["database"] != dbPath(to) || done.Report.Decoded != 2 {
+			if done.Places["database"] != dbPath(to) || done.Report.Decoded != 4 {
 				t.Errorf("restored %+v", done)
 			}
 			if m.Epoch != "epoch-1" || epochOf(t, to) == m.Epoch {
@@ -83,7 +83,7 @@ func TestWhatIsBackedUpIsRestoredEqual(t *testing.T) {
 func TestAManifestSaysWhatIsInTheBackup(t *testing.T) {
 	s := newStore(t, t.TempDir())
 	m := mustCreate(t, mustRepo(t, newBucket(), options(t)), s)
-	if d := cmp.Diff(map[string]int64{"agent.state": 20, "session.preferences": 20}, m.Records()); d != "" {
+	if d := cmp.Diff(map[string]int64{"agent.state": 20, "session.preferences": 20, "config": 1, "notes": 2}, m.Records()); d != "" {
 		t.Error(d)
 	}
 	db := m.Parts[0]
@@ -92,6 +92,10 @@ func TestAManifestSaysWhatIsInTheBackup(t *testing.T) {
 	}
 	if db.Plain.Bytes%4096 != 0 || db.Stored.Bytes >= db.Plain.Bytes || m.Bytes() <= db.Plain.Bytes || m.Stored() <= db.Stored.Bytes {
 		t.Errorf("sizes are %+v of %d, %d", db, m.Bytes(), m.Stored())
+	}
+	files := m.Parts[1]
+	if files.Format != tiers.FormatTar || files.Version == 0 || files.Schema == 0 || files.Rows["files"] != 6 || files.Object != "file.tar.zst" {
+		t.Errorf("the files are %+v", files)
 	}
 	if m.Number != 1 || m.Created != night || m.Store != "store-1" || m.Encrypted() {
 		t.Errorf("it is %+v", m)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sagestore/sagestore/tiers"
 	"github.com/sagestore/sagestore/tiers/database"
+	"github.com/sagestore/sagestore/tiers/file"
 )
 
 // inPlace is how a test store is replaced.
@@ -189,6 +190,17 @@ func TestARestoreThatMayNotBeIsRefusedAndChangesNothing(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+	t.Run("the tree is open", func(t *testing.T) {
+		tree, err := file.Open(t.Context(), file.Config{BasePath: treePath(dir)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = tree.Close(t.Context()) }()
+		_, err = mustRepo(t, Dir(backups), options(t)).Restore(t.Context(), Latest, inPlace(dir))
+		if !errors.Is(err, tiers.ErrUnavailable) || !strings.Contains(err.Error(), "open") {
+			t.Errorf("got %v", err)
+		}
+	})
 	t.Run("another restore is under way", func(t *testing.T) {
 		unlock, err := lockRestores(dir)
 		if err != nil {
@@ -246,9 +258,90 @@ func TestRecordsAreReadOutOfABackup(t *testing.T) {
 	if left, err := os.ReadDir(r.o.Temp); err != nil || len(left) > 0 {
 		t.Errorf("in the temporary place are %v, %v", left, err)
 	}
-	for _, name := range []string{"file", "cache"} {
-		if _, err := r.OpenCopy(t.Context(), m.ID, name); !errors.Is(err, tiers.ErrNotFound) {
-			t.Errorf("%s: %v", name, err)
+	if c, err = r.OpenCopy(t.Context(), m.ID, "file"); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for rec, err := range c.Records(t.Context(), tiers.Space{Category: "notes"}) {
+		if err != nil {
+			t.Fatal(rec, err)
+		}
+		got[rec.Name] = rec.Codec + " " + string(rec.Value)
+	}
+	if d := cmp.Diff(map[string]string{"2026/trip": `json "Rome"`, "saved": "raw bytes"}, got); d != "" {
+		t.Error(d)
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := r.OpenCopy(t.Context(), m.ID, "cache"); !errors.Is(err, tiers.ErrNotFound) {
+		t.Errorf("a store that it does not have: %v", err)
+	}
+}
+
+// TestFilesThatAreNoStoreAreAPartToo: they have no records, and nothing reads them.
+func TestFilesThatAreNoStoreAreAPartToo(t *testing.T) {
+	s := newStore(t, t.TempDir())
+	s.file(t, "more/A.txt", "text")
+	source := s.source(t)
+	files, err := Tree(filepath.Join(s.dir, "data", "more"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	source.Parts = append(source.Parts, Part{Name: "files", Path: "files", Frozen: files})
+	r := mustRepo(t, newBucket(), options(t))
+	m, _, err := r.Create(t.Context(), source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Verify(t.Context(), m.ID, true); err != nil {
+		t.Error(err)
+	}
+	to := filepath.Join(t.TempDir(), "to")
+	if _, err := r.Restore(t.Context(), m.ID, RestoreOptions{To: to}); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(filepath.Join(to, "files", "A.txt")); err != nil || string(b) != "text" {
+		t.Errorf("%q, %v", b, err)
+	}
+	if _, err := r.OpenCopy(t.Context(), m.ID, "files"); !errors.Is(err, tiers.ErrNotFound) {
+		t.Errorf("opened as a store: %v", err)
+	}
+}
+
+// TestADamagedFileIsBackedUpAsItIsAndTold: one broken edit must not end all backups.
+func TestADamagedFileIsBackedUpAsItIsAndTold(t *testing.T) {
+	recipient, identity := newIdentity(t)
+	for _, recipients := range [][]string{nil, {recipient}} {
+		s := newStore(t, t.TempDir())
+		s.file(t, "config/broken.json", `{"theme":`)
+		if err := os.Symlink("broken.json", filepath.Join(treePath(s.dir), "config", "link.json")); err != nil {
+			t.Fatal(err)
+		}
+		o := options(t)
+		o.Recipients, o.Identities = recipients, []string{identity}
+		r := mustRepo(t, newBucket(), o)
+		m, report, err := r.Create(t.Context(), s.source(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var broken, left []string
+		if recipients == nil { // else it would tell of keys
+			broken, left = []string{"config/broken.json"}, []string{"config/link.json"}
+		}
+		p := m.Parts[1]
+		if d := cmp.Diff([]*Noted{{Files: 1, Names: broken}, {Files: 1, Names: left}, nil}, []*Noted{p.Damaged, p.LeftOut, p.Edited}); d != "" {
+			t.Error(d)
+		}
+		if len(report.Warnings) != 2 {
+			t.Errorf("the report says %q", report.Warnings)
+		}
+		to := filepath.Join(t.TempDir(), "to")
+		if _, err := r.Restore(t.Context(), m.ID, RestoreOptions{To: to}); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := os.ReadFile(filepath.Join(treePath(to), "config", "broken.json")); err != nil || string(b) != `{"theme":` {
+			t.Errorf("%q, %v", b, err)
 		}
 	}
 }
