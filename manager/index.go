@@ -76,6 +76,16 @@ func (x *Index) Missing(ctx context.Context, prefix, after string, limit int) (f
 	return found, err
 }
 
+// Gaps answers a number that grows whenever entries may have come that are missing,
+// other than by a save of a new one without a text.
+func (x *Index) Gaps(ctx context.Context) (n uint64, err error) {
+	err = x.do(ctx, "search", func(ctx context.Context) error {
+		n, err = x.searcher.Gaps(ctx)
+		return err
+	})
+	return n, err
+}
+
 // Text is what an entry that is stored already is to be found by.
 type Text struct {
 	Key     string

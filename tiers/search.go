@@ -89,6 +89,10 @@ type Searcher interface {
 	// Unindexed yields the live records selected by q that have no text in the
 	// index, by key.
 	Unindexed(ctx context.Context, q Query) iter.Seq2[Found, error]
+	// Gaps answers a number that grows whenever records have come that have no text,
+	// other than by a save to a key that had none: by Apply, by Switch, by a save
+	// over one with a text. As long as it stays, what Unindexed yields can be known.
+	Gaps(ctx context.Context) (uint64, error)
 	// Reindex gives records their Index where Version is still what is stored, and
 	// changes nothing else of them. It passes over the others.
 	Reindex(ctx context.Context, rs []Record) error

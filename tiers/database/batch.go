@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/sagestore/sagestore/tiers"
 )
@@ -93,6 +94,9 @@ func (t *Tier) Apply(ctx context.Context, rs []tiers.Record, over []tiers.Cond) 
 			if err := tx.apply(p, condAt(over, i)); err != nil {
 				return err
 			}
+		}
+		if slices.ContainsFunc(ps, func(p *packed) bool { return p.found == nil && !p.Deleted }) {
+			return tx.raiseGaps()
 		}
 		return nil
 	}})

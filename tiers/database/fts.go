@@ -26,6 +26,8 @@ const (
 	unflagRow   = `UPDATE records SET flags = flags & 255 WHERE rowid = ?`
 	dropWords   = `DELETE FROM search_words WHERE rowid = ?`
 	dropText    = `DELETE FROM search_parts WHERE rowid = ?`
+	raiseGaps   = `UPDATE counters SET value = value + 1 WHERE name = 'unindexed'`
+	loadGaps    = `SELECT value FROM counters WHERE name = 'unindexed'`
 	reindexRow  = `SELECT rowid, flags FROM records WHERE namespace = ? AND category = ? AND key = ? AND version = ?`
 	flagRow     = `UPDATE records SET flags = flags | 256 WHERE rowid = ?`
 	strayWords  = `SELECT count(*) FROM search_words_docsize WHERE id NOT IN (SELECT rowid FROM records WHERE flags >= 256)`
@@ -88,6 +90,22 @@ func (x *tx) unindex(k tiers.Key, c tiers.Cond, now int64) (done bool, err error
 		return false, err
 	}
 	return true, x.dropEntry(rowid)
+}
+
+// raiseGaps notes that records have come without an entry.
+func (x *tx) raiseGaps() error {
+	_, err := x.exec(raiseGaps)
+	return err
+}
+
+// Gaps implements tiers.Searcher.
+func (t *Tier) Gaps(ctx context.Context) (n uint64, err error) {
+	err = t.read(ctx, func(c *conn) error {
+		value, err := c.number(ctx, loadGaps)
+		n = uint64(value) //nolint:gosec // counted from 0
+		return err
+	})
+	return n, t.failed("search", tiers.Key{}, err)
 }
 
 func (x *tx) dropEntry(rowid int64) error {

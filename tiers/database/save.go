@@ -188,6 +188,9 @@ func (x *tx) save(p *packed, c tiers.Cond) (tiers.Record, error) {
 	}
 	if row == nil {
 		again, err := x.unindex(r.Key, c, now)
+		if err == nil && again && p.found == nil {
+			err = x.raiseGaps()
+		}
 		if err == nil && again {
 			row, err = x.first(query, args...)
 		}

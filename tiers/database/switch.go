@@ -36,7 +36,7 @@ func (t *Tier) Switch(ctx context.Context, moves []tiers.Move) ([]tiers.Moved, e
 				return err
 			}
 		}
-		return nil
+		return x.raiseGaps()
 	}})
 	if err != nil {
 		return nil, t.failed("switch", tiers.Key{}, err)

@@ -306,6 +306,30 @@ func textComesLater(t *T) {
 	}
 	t.wantFound("given another text", words("apple"), "k00003", "k00004")
 	t.wantFound("given another text", words("pear"), "k00000")
+	was := t.gaps()
+	for _, way := range []struct {
+		name string
+		do   func()
+		here bool
+	}{
+		{"a save over one with a text", func() { t.save(raw(numbered("k", 0), "v")) }, true},
+		{"one that is applied", func() { t.applyIf(t.applied("new", 3_600_000_000, "v"), nil) }, t.has(Applier)},
+	} {
+		way.do()
+		if now := t.gaps(); way.here && now <= was {
+			t.Errorf("after %s the number of gaps is %d, and was %d before", way.name, now, was)
+		} else {
+			was = now
+		}
+	}
+}
+
+func (t *T) gaps() uint64 {
+	n, err := t.searcher().Gaps(t.ctx)
+	if err != nil {
+		t.Fatalf("gaps: %v", err)
+	}
+	return n
 }
 
 func (t *T) wantUnindexed(when string, q tiers.Query, want ...string) {

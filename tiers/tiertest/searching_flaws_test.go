@@ -72,6 +72,15 @@ func (t *reference) Unindexed(ctx context.Context, q tiers.Query) iter.Seq2[tier
 	return yieldAll(all)
 }
 
+func (t *reference) Gaps(ctx context.Context) (uint64, error) {
+	leave, err := t.enter(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer leave()
+	return uint64(t.high), nil // any save may have left one
+}
+
 func (t *reference) Reindex(ctx context.Context, rs []tiers.Record) error {
 	leave, err := t.enter(ctx)
 	if err != nil {

@@ -7,6 +7,9 @@ CREATE VIRTUAL TABLE search_words USING fts5(words, content='', contentless_dele
 
 CREATE VIRTUAL TABLE search_parts USING fts5(text, content='', contentless_delete=1, detail=none, tokenize='trigram case_sensitive 1');
 
+-- unindexed: raised when records may have come without an entry.
+INSERT INTO counters (name, value) VALUES ('unindexed', 0);
+
 -- +goose StatementBegin
 CREATE TRIGGER records_unindex AFTER DELETE ON records WHEN old.flags >= 256 BEGIN
     DELETE FROM search_words WHERE rowid = old.rowid;
