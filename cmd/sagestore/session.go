@@ -12,10 +12,10 @@ import (
 )
 
 func (a *app) sessionCommand() *cobra.Command {
-	return group("session", "Show and end sessions",
+	return group("session", "Show, end, export and import sessions",
 		`A session is named by the first segment of the keys that belong to it: s-1/000001
 belongs to s-1. The first save starts it.`,
-		a.sessionListCommand(), a.sessionEndCommand())
+		a.sessionListCommand(), a.sessionShowCommand(), a.sessionEndCommand(), a.sessionExportCommand(), a.sessionImportCommand())
 }
 
 func (a *app) sessionListCommand() *cobra.Command {
@@ -59,8 +59,9 @@ func (a *app) sessionEndCommand() *cobra.Command {
 		Use:   "end ID",
 		Short: "End a session and remove what belongs to it",
 		Long: `End a session: its entries in every category whose TTL is "session" are removed,
-and no more can be saved into it. Preferences and all else stay. Running apps
-drop theirs within 100 ms. It asks before, unless --yes is given.`,
+and no more can be saved into it. Its log, where it has one, ends with a
+session.stop. Preferences and all else stay. Running apps drop theirs within
+100 ms. It asks before, unless --yes is given.`,
 		Example: `  sagestore session end s-1 --dry-run
   sagestore session end s-1 --yes`,
 		Args: count(1, 1),
@@ -84,7 +85,7 @@ drop theirs within 100 ms. It asks before, unless --yes is given.`,
 				if err := a.confirm(c.Context(), "end "+what, yes); err != nil {
 					return err
 				}
-				return m.EndSession(c.Context(), args[0])
+				return endSession(c.Context(), m, args[0])
 			})
 		},
 	}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"unicode"
+
+	"golang.org/x/term"
+
+	"github.com/sagestore/sagestore/session"
+)
+
+// saysOf is the beginning of what an event says, as one line: the text that its
+// kind of event is about, else its params.
+func saysOf(e session.Event) string {
+	var params map[string]any
+	if json.Unmarshal(e.Params, &params) == nil {
+		for _, name := range []string{"prompt", "full_text", "delta", "name", "skill_name", "task_name", "error", "result", "parent_session_id", "model"} {
+			if text, ok := params[name].(string); ok && text != "" {
+				return oneLine(text)
+			}
+		}
+	}
+	return oneLine(string(e.Params))
+}
+
+// mostShown bounds what is shown of a text where the terminal does not.
+const mostShown = 300
+
+// oneLine is text without what would break the line or talk to the terminal.
+func oneLine(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if b.Len() >= mostShown {
+			b.WriteString("...")
+			break
+		}
+		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
+			r = ' '
+		}
+		b.WriteRune(r)
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// width answers how wide the terminal is that is printed to, 0 when it is none.
+func (a *app) width() int {
+	f, ok := a.out.(*os.File)
+	if !ok {
+		return 0
+	}
+	w, _, err := term.GetSize(int(f.Fd())) //nolint:gosec // a descriptor fits
+	if err != nil {
+		return 0
+	}
+	return w
+}
+
+// printCut prints a line, as much of it as the terminal is wide.
+func (a *app) printCut(line string) error {
+	_, err := fmt.Fprintln(a.out, cut(strings.TrimRight(line, " "), a.width()))
+	return err
+}
+
+// cut shortens a text to a number of characters; 0 is any number.
+func cut(text string, most int) string {
+	runes := []rune(text)
+	if most <= 0 || len(runes) <= most {
+		return text
+	}
+	return string(runes[:most-1]) + "…"
+}
