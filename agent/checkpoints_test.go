@@ -162,8 +162,12 @@ func TestDamagedCheckpointIsNotRestored(t *testing.T) {
 		"a message was changed":     func(t testing.TB, m *manager.Manager) { damaged(t, m, "agent.conversations", "msg/", "two", "twp") },
 		"what was kept was changed": func(t testing.TB, m *manager.Manager) { damaged(t, m, "agent.conversations", "hist/", "one", "onf") },
 		"the state was changed":     func(t testing.TB, m *manager.Manager) { damaged(t, m, "agent.state", "own/", "41", "42") },
-		"its sum was changed":       func(t testing.TB, m *manager.Manager) { damaged(t, m, "agent.checkpoints", "info/", `"sha256":"`, `"sha256":"f`) },
-		"its iteration was changed": func(t testing.TB, m *manager.Manager) { damaged(t, m, "agent.checkpoints", "info/", `"iteration":2`, `"iteration":3`) },
+		"its sum was changed": func(t testing.TB, m *manager.Manager) {
+			damaged(t, m, "agent.checkpoints", "info/", `"sha256":"`, `"sha256":"f`)
+		},
+		"its iteration was changed": func(t testing.TB, m *manager.Manager) {
+			damaged(t, m, "agent.checkpoints", "info/", `"iteration":2`, `"iteration":3`)
+		},
 		"a message is missing": func(t testing.TB, m *manager.Manager) {
 			for item, err := range m.List(t.Context(), "agent.conversations", manager.Prefix("msg/")) {
 				ok(t, err)

@@ -11,6 +11,7 @@ import (
 	"github.com/sagestore/sagestore/internal/redistest"
 	"github.com/sagestore/sagestore/manager"
 	"github.com/sagestore/sagestore/sagetest"
+	"github.com/sagestore/sagestore/tiers"
 	"github.com/sagestore/sagestore/tiers/all"
 	"github.com/sagestore/sagestore/tiers/embedded"
 )
@@ -84,13 +85,17 @@ func each(t *testing.T, test func(t *testing.T, h *house)) {
 	}
 }
 
+func driversOf(cfg *config.Config) tiers.Drivers {
+	if cfg.Redis != nil {
+		return all.Tiers()
+	}
+	return embedded.Tiers()
+}
+
 func open(t testing.TB, r routing, opts ...manager.OpenOption) *house {
 	t.Helper()
 	cfg := r.config(t, t.TempDir())
-	drivers := embedded.Tiers()
-	if cfg.Redis != nil {
-		drivers = all.Tiers()
-	}
+	drivers := driversOf(cfg)
 	h := &house{}
 	start := func() {
 		m, err := manager.Open(context.WithoutCancel(t.Context()), cfg, drivers, opts...)
