@@ -204,6 +204,35 @@ func TestPlainCallsInATransactionNeverWaitForIt(t *testing.T) {
 	}
 }
 
+func TestViewOfAnyTierSeesWhatIsThere(t *testing.T) {
+	t.Parallel()
+	ctx, m := t.Context(), openFour(t)
+	for i, c := range four(m) {
+		if fourTiers[i] == "database" {
+			continue // see TestViewOfTheDatabaseIsOfOneInstant
+		}
+		must(t, c.Save(ctx, "saved", 1))
+		// Its rows may not have come to the tier yet.
+		must(t, m.Update(ctx, func(tx *manager.Tx) error { return c.In(tx).Save(ctx, "committed", 2) }))
+		must(t, m.View(ctx, func(tx *manager.Tx) error {
+			in := c.In(tx)
+			if a, b := value[int](t)(in.Load(ctx, "saved")), value[int](t)(in.Load(ctx, "committed")); a != 1 || b != 2 {
+				t.Errorf("%s: loaded %d and %d", fourTiers[i], a, b)
+			}
+			if got := value[[]manager.Entry[int]](t)(in.All(ctx)); len(got) != 2 {
+				t.Errorf("%s: listed %v", fourTiers[i], got)
+			}
+			must(t, m.Update(ctx, func(tx *manager.Tx) error { return c.In(tx).Save(ctx, "committed", 3) }))
+			if got := value[int](t)(in.Load(ctx, "committed")); got != 3 {
+				t.Errorf("%s: loaded %d after another commit", fourTiers[i], got)
+			}
+			_, err := in.Load(ctx, "never")
+			wantError(t, err, tiers.ErrNotFound, fourTiers[i])
+			return nil
+		}))
+	}
+}
+
 func TestViewOfTheDatabaseIsOfOneInstant(t *testing.T) {
 	t.Parallel()
 	ctx, m := t.Context(), openFour(t)

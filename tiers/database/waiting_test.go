@@ -183,15 +183,7 @@ func TestAJobThatIsRefusedTakesNoPlacesOfOthersAlong(t *testing.T) {
 			done <- err
 		}()
 	}
-	for {
-		tier.writer.mu.Lock()
-		n := len(tier.writer.queue)
-		tier.writer.mu.Unlock()
-		if n == 20 {
-			break
-		}
-		_ = tiers.SystemClock().Sleep(t.Context(), time.Millisecond) // it is looked at again
-	}
+	queueHas(t, tier, 20)
 	release()
 	for range 20 {
 		if err := <-done; err != nil {
@@ -205,5 +197,55 @@ func TestAJobThatIsRefusedTakesNoPlacesOfOthersAlong(t *testing.T) {
 	}
 	if b, err := tier.Backlog(t.Context(), "cache"); err != nil || b.Rows != 11 {
 		t.Errorf("the backlog is %+v, %v", b, err)
+	}
+}
+
+// queueHas waits until so many jobs wait for the writer.
+func queueHas(t *testing.T, tier *Tier, n int) {
+	t.Helper()
+	for t.Context().Err() == nil {
+		tier.writer.mu.Lock()
+		now := len(tier.writer.queue)
+		tier.writer.mu.Unlock()
+		if now == n {
+			return
+		}
+		_ = tiers.SystemClock().Sleep(t.Context(), time.Millisecond) // it is looked at again
+	}
+}
+
+// TestTransactionsAndSavesShareACommit: many callers pay for one sync.
+func TestTransactionsAndSavesShareACommit(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "sage.db")
+	tier := mustOpen(t, Config{Path: path})
+	release := holdTurn(t, path)
+	done := make(chan error, 30)
+	for i := range 30 {
+		name := fmt.Sprint("k", i)
+		go func() {
+			var err error
+			switch i % 3 {
+			case 0:
+				_, err = tier.Save(context.Background(), plainJSON(name, `1`), tiers.Cond{})
+			case 1:
+				_, err = tier.Commit(context.Background(), tiers.Commit{ID: name, Saves: []tiers.Record{plainJSON(name, `1`)}})
+			default:
+				_, err = tier.Commit(context.Background(), tiers.Commit{ID: name, Rows: []tiers.Row{row("cache", name), row("file", name)}})
+			}
+			done <- err
+		}()
+	}
+	queueHas(t, tier, 30)
+	release()
+	for range 30 {
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := tier.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if tier.writer.last != 30 {
+		t.Errorf("the last commit was shared by %d callers, want 30", tier.writer.last)
 	}
 }
