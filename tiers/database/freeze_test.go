@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/sagestore/sagestore/tiers"
+	"github.com/sagestore/sagestore/tiers/tiertest"
 )
 
 const (
@@ -282,4 +283,10 @@ func TestWhatWasDeletedIsNotInACopy(t *testing.T) {
 	if !bytes.Contains(one.Bytes(), []byte(`"kept"`)) {
 		t.Error("what was kept is missing")
 	}
+}
+
+func TestFreezing(t *testing.T) {
+	t.Parallel()
+	tiertest.RunFreezer(t, tiertest.Config{Open: openIn, Durable: true, Shared: true}, Copies(),
+		func(dir string) string { return filepath.Join(dir, "sage.db") })
 }

@@ -3,6 +3,7 @@ package file_test
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -48,3 +49,13 @@ func TestConformance(t *testing.T) {
 }
 
 func BenchmarkTier(b *testing.B) { tiertest.Bench(b, suite) }
+
+func TestFreezing(t *testing.T) {
+	memory(t)
+	inside := func(dir string) string { return filepath.Join(dir, "tree") }
+	c := suite
+	c.Open = func(ctx context.Context, dir string, clock tiers.Clock) (tiers.Tier, error) {
+		return file.Open(ctx, file.Config{BasePath: inside(dir), Clock: clock})
+	}
+	tiertest.RunFreezer(t, c, file.Copies(), inside)
+}

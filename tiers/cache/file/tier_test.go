@@ -3,6 +3,7 @@ package file_test
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -49,3 +50,12 @@ func BenchmarkTier(b *testing.B) { tiertest.Bench(b, suite) }
 func TestNothingAcknowledgedIsLostByAKill(t *testing.T) { crashtest.Kill(t, store) }
 
 func TestAFullDiskIsSaidAndWorkGoesOnWithRoom(t *testing.T) { crashtest.FullDisk(t, store) }
+
+func TestFreezing(t *testing.T) {
+	inside := func(dir string) string { return filepath.Join(dir, "tree") }
+	c := suite
+	c.Open = func(ctx context.Context, dir string, clock tiers.Clock) (tiers.Tier, error) {
+		return file.Open(ctx, file.Config{Path: inside(dir), Clock: clock})
+	}
+	tiertest.RunFreezer(t, c, file.Copies(), inside)
+}
