@@ -30,12 +30,13 @@ type Store struct {
 
 // core is what a store and its views share.
 type core struct {
-	root  *Store // on the manager; nil for a store that was made in a transaction
-	clock tiers.Clock
-	codec serializer.Codec
-	turns turns
-	plan  plan
-	auto  auto
+	root   *Store // on the manager; nil for a store that was made in a transaction
+	clock  tiers.Clock
+	codec  serializer.Codec
+	turns  turns
+	plan   plan
+	auto   auto
+	finder finder
 }
 
 // New answers a store of agents on a manager, or in a transaction.
