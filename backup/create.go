@@ -51,10 +51,18 @@ func (c *creation) run(ctx context.Context) (_ Manifest, report Report, err erro
 	if err := r.sweep(ctx); err != nil {
 		return Manifest{}, Report{}, fmt.Errorf("remove what earlier runs left: %w", err)
 	}
-	last, err := r.lastNumber(ctx)
+	all, err := r.entries(ctx)
 	if err != nil {
 		return Manifest{}, Report{}, err
 	}
+	n, err := c.need(ctx, all)
+	if err == nil {
+		err = r.checkRoom(n)
+	}
+	if err != nil {
+		return Manifest{}, Report{}, err
+	}
+	last := lastNumber(all)
 	c.m = Manifest{
 		Format: formatNow, ID: newID(c.begun), Number: last + 1, Created: tiers.Micro(c.begun),
 		Store: c.s.Store, Tools: maps.Clone(c.s.Tools),
@@ -94,14 +102,29 @@ func (c *creation) run(ctx context.Context) (_ Manifest, report Report, err erro
 	if err := r.putBytes(ctx, c.m.ID+"/"+manifestObject, sealed); err != nil {
 		return Manifest{}, report, fmt.Errorf("publish: %w", err)
 	}
+	if err := r.complete(ctx, &c.m); errors.Is(err, tiers.ErrCorrupt) {
+		return Manifest{}, report, fmt.Errorf("look at what is there: %w", err)
+	}
 	c.published = true
-	if _, _, err := r.manifest(ctx, c.m.ID); err != nil {
-		return c.m, report, fmt.Errorf("read the manifest again: %w", err)
+	if err := c.whole(ctx); err != nil {
+		return c.m, report, err
 	}
 	if err := r.at("mark"); err != nil {
 		return c.m, report, err
 	}
-	return c.m, report, r.mark(ctx, &c.m, report)
+	if err := r.mark(ctx, &c.m, report); err != nil {
+		return c.m, report, err
+	}
+	return c.m, report, c.whole(ctx)
+}
+
+// whole looks once more at what is there. Where a disk was taken away meanwhile, the
+// last objects may be alone in an empty directory that has its name.
+func (c *creation) whole(ctx context.Context) error {
+	if _, _, err := c.r.manifest(ctx, c.m.ID); err != nil {
+		return fmt.Errorf("read the manifest again: %w", err)
+	}
+	return c.r.complete(ctx, &c.m)
 }
 
 // write writes a part and notes what it is.

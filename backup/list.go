@@ -194,12 +194,11 @@ func (r *Repo) putBytes(ctx context.Context, name string, b []byte) error {
 }
 
 // lastNumber answers the highest number of any backup.
-func (r *Repo) lastNumber(ctx context.Context) (n uint64, err error) {
-	all, err := r.entries(ctx)
+func lastNumber(all []Entry) (n uint64) {
 	for _, e := range all {
 		n = max(n, e.Manifest.Number)
 	}
-	return n, err
+	return n
 }
 
 // Kept answers what retention needs to know of the backups. A damaged one counts as

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"filippo.io/age"
@@ -62,7 +63,8 @@ type Repo struct {
 	o          Options
 	recipients []age.Recipient
 	identities []age.Identity
-	step       func(name string) error // for tests; may be nil
+	step       func(name string) error              // for tests; may be nil
+	room       func(path string) (s space, ok bool) // for tests; nil asks the system
 }
 
 // Open answers the repository that is in the bucket. It looks at nothing there.
@@ -183,6 +185,9 @@ func fail(op, id string, err error) error {
 	}
 	if id != "" {
 		op += " " + id
+	}
+	if errors.Is(err, syscall.ENOSPC) && !errors.Is(err, tiers.ErrFull) {
+		err = tiers.Hint(fmt.Errorf("%w: %w", tiers.ErrFull, err), "make room and try again; nothing was replaced")
 	}
 	return tiers.Fail(op, "", tiers.Key{}, err)
 }

@@ -139,6 +139,13 @@ func (w *restore) beside(ctx context.Context) (done Restored, err error) {
 	if err := sweepStaged(to); err != nil {
 		return Restored{}, err
 	}
+	places := map[string]string{}
+	for _, p := range w.parts {
+		places[p.Name] = filepath.Join(to, filepath.FromSlash(p.Path))
+	}
+	if err := w.r.checkRoom(w.need(places)); err != nil {
+		return Restored{}, err
+	}
 	staged := to + stagedEnding + w.token
 	defer func() {
 		if err != nil {
@@ -148,7 +155,7 @@ func (w *restore) beside(ctx context.Context) (done Restored, err error) {
 	if err := os.Mkdir(staged, 0o700); err != nil {
 		return Restored{}, err
 	}
-	done = Restored{ID: w.m.ID, Places: map[string]string{}}
+	done = Restored{ID: w.m.ID, Places: places}
 	for _, p := range w.parts {
 		into := filepath.Join(staged, filepath.FromSlash(p.Path))
 		if err := os.MkdirAll(filepath.Dir(into), 0o700); err != nil {
@@ -162,7 +169,6 @@ func (w *restore) beside(ctx context.Context) (done Restored, err error) {
 				return Restored{}, err
 			}
 		}
-		done.Places[p.Name] = filepath.Join(to, filepath.FromSlash(p.Path))
 	}
 	if err := w.r.at("swap"); err != nil {
 		return Restored{}, err
@@ -251,6 +257,9 @@ func (w *restore) inPlace(ctx context.Context) (done Restored, err error) {
 		if err := sweepStaged(place); err != nil {
 			return Restored{}, err
 		}
+	}
+	if err := w.r.checkRoom(w.need(places)); err != nil {
+		return Restored{}, err
 	}
 	m := marker{Format: formatNow, ID: w.m.ID, Token: w.token, At: tiers.Micro(w.r.o.Clock.Now())}
 	decided := false

@@ -108,6 +108,15 @@ type verification struct {
 func (v *verification) run(ctx context.Context) (_ Report, err error) {
 	begun := v.r.o.Clock.Now()
 	v.report = Report{ID: v.m.ID, Rehearsed: v.rehearse}
+	var unpacked int64
+	for _, p := range v.m.Parts {
+		if p.isStore() || v.rehearse {
+			unpacked = max(unpacked, p.Plain.Bytes) // one at a time
+		}
+	}
+	if err := v.r.checkRoom(needs{v.r.tempDir(): unpacked}); err != nil {
+		return v.report, err
+	}
 	if ahead := v.m.Created.Sub(begun); ahead > DefaultTolerance {
 		v.report.Warnings = append(v.report.Warnings, fmt.Sprintf("it was made %v in the future: the clock was wrong then, or is now", ahead.Round(time.Minute)))
 	}

@@ -15,19 +15,27 @@ import (
 // diskSize is the size of the file system that [FullDisk] fills.
 const diskSize = "8m"
 
+// SmallDisk answers a directory that is a file system of its own, of a size as in "8m".
+// The test is skipped where the process may not mount, except in CI.
+func SmallDisk(tb testing.TB, size string) (dir string) {
+	tb.Helper()
+	dir = tb.TempDir()
+	need(tb, "a file system in memory", mount(dir, size))
+	tb.Cleanup(func() {
+		if err := unmount(dir); err != nil {
+			tb.Error(err)
+		}
+	})
+	return dir
+}
+
 // FullDisk saves on a file system of 8 MiB until it is full, and checks that the
 // store says so with tiers.ErrFull, that everything acknowledged is still there,
 // and that the same open store goes on once there is room. The test is skipped
 // where the process may not mount, except in CI.
 func FullDisk(t *testing.T, s Store) {
 	t.Helper()
-	dir := t.TempDir()
-	need(t, "a file system in memory", mount(dir, diskSize))
-	t.Cleanup(func() {
-		if err := unmount(dir); err != nil {
-			t.Error(err)
-		}
-	})
+	dir := SmallDisk(t, diskSize)
 	ballast := filepath.Join(dir, "ballast")
 	if err := os.WriteFile(ballast, make([]byte, 2<<20), 0o600); err != nil {
 		t.Fatal(err)
