@@ -23,10 +23,11 @@ type logModel struct {
 func TestLogIsWhatWasAppended(t *testing.T) {
 	t.Parallel()
 	m := sagetest.Open(t)
-	s, run := session.New(m), 0
+	run := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		ctx := t.Context()
 		run++
+		s := session.New(m.Namespace(fmt.Sprint("run-", run)))
 		names := []string{fmt.Sprint("a", run), fmt.Sprint("b/", run)}
 		model := map[string]*logModel{}
 		name := rapid.SampledFrom(names)
