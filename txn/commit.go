@@ -281,25 +281,35 @@ func (c *commitment) rows(ctx context.Context, out *tiers.Commit) error {
 		return err
 	}
 	keys, held := make([][]tiers.Key, len(c.journaled)), make([][]reservation, len(c.journaled))
+	ask := func(i int) (err error) {
+		p := c.journaled[i]
+		keys[i] = p.keys()
+		if held[i], err = p.rows.reserve(ctx, keys[i], p.wasRead); err != nil {
+			return tiers.Fail("commit", p.name, tiers.Key{}, err)
+		}
+		return p.sameRanges(ctx)
+	}
+	// Servers are asked at once. To hand a look at a file to another goroutine costs
+	// more than the look.
 	var g errgroup.Group
 	for i, p := range c.journaled {
-		keys[i] = p.keys()
-		ask := func() (err error) {
-			if held[i], err = p.rows.reserve(ctx, keys[i], p.wasRead); err != nil {
-				return tiers.Fail("commit", p.name, tiers.Key{}, err)
-			}
-			return p.sameRanges(ctx)
+		if !p.rows.local {
+			g.Go(func() error { return ask(i) })
 		}
-		if i == len(c.journaled)-1 {
-			if err := ask(); err != nil {
-				return errors.Join(err, g.Wait())
-			}
-			continue
-		}
-		g.Go(ask)
 	}
-	if err := g.Wait(); err != nil {
+	var failed error
+	for i, p := range c.journaled {
+		if p.rows.local && failed == nil {
+			failed = ask(i)
+		}
+	}
+	switch err := g.Wait(); {
+	case failed == nil && err != nil:
 		return err
+	case failed != nil && err == nil:
+		return failed
+	case failed != nil:
+		return errors.Join(failed, err)
 	}
 	for i, p := range c.journaled {
 		if err := p.collect(keys[i], held[i], out); err != nil {
