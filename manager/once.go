@@ -29,14 +29,16 @@ func (m *Manager) Once(ctx context.Context, id string, fn func(*Tx) error) (ran 
 	switch {
 	case err == nil:
 		return true, nil
-	case refused, errors.Is(err, tiers.ErrCommitUnknown):
+	case errors.Is(err, tiers.ErrCommitUnknown):
 		return false, err
-	case errors.Is(err, tiers.ErrExists):
-		return false, nil
-	case errors.Is(err, tiers.ErrConflict):
+	case errors.Is(err, tiers.ErrConflict): // seen by the commit, or by a call of fn before it
 		if done, e := m.wasDone(ctx, name); done && e == nil {
 			return false, nil // the faster one has changed what fn read
 		}
+	case refused:
+		return false, err
+	case errors.Is(err, tiers.ErrExists):
+		return false, nil
 	}
 	return false, err
 }
