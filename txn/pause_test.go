@@ -24,7 +24,7 @@ func TestPausesAfterConflictsGrowAndDifferAndHaveABound(t *testing.T) {
 				if !last.IsZero() {
 					all = append(all, time.Since(last))
 				}
-				last = time.Now()
+				last = tiers.SystemClock().Now()
 				return tiers.ErrConflict
 			}, txn.Options{Retry: retries})
 			if err == nil || len(all) != retries {

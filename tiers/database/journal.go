@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"iter"
 	"os"
+	"slices"
 
 	"github.com/sagestore/sagestore/tiers"
 )
@@ -370,7 +371,7 @@ func (t *Tier) due(ctx context.Context, tier string, after int64, limit int) (du
 			break
 		}
 		err := t.read(ctx, func(c *conn) error {
-			due = due[:len(due):len(due)]
+			due = slices.Clip(due)
 			found, err := rowsAt(ctx, c, tier, seqs, limit-len(due))
 			if err == nil {
 				due = append(due, found...)

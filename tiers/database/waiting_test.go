@@ -42,7 +42,7 @@ func TestRowsOfOthersAreFoundWhereTheyAre(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sage.db")
 	stores := []*Tier{mustOpen(t, Config{Path: path, Synchronous: Normal}), mustOpen(t, Config{Path: path, Synchronous: Normal})}
 	want := map[string]tiers.Row{}
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // repeatable
+	random := rand.New(rand.NewPCG(1, 2))
 	for i := range 400 {
 		store, name := stores[random.IntN(2)], fmt.Sprintf("k%02d", random.IntN(30))
 		switch now, there := want[name]; {
