@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sagestore/sagestore/agent"
 	"github.com/sagestore/sagestore/manager"
@@ -31,33 +33,33 @@ func grown(b *testing.B, h *house, n int) *agent.Conversation {
 	return c
 }
 
-// BenchmarkAppend shows that a message costs the same however many there are.
-func BenchmarkAppend(b *testing.B) {
-	for _, n := range []int{100, 1000, 10_000} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			h := open(b, routings()[1])
-			c := grown(b, h, n)
-			for i := 0; b.Loop(); i++ {
-				must(h.AppendMessage(b.Context(), c.ID, kilobyte(i)))(b)
-			}
-		})
+// BenchmarkFlat shows that a message, and a checkpoint after it, cost the same
+// however many there are: conversations of several lengths take turns, so that
+// what else the machine does hits all of them.
+func BenchmarkFlat(b *testing.B) {
+	lengths := []int{100, 1000, 10_000}
+	houses, talks := make([]*house, len(lengths)), make([]*agent.Conversation, len(lengths))
+	for i, n := range lengths {
+		houses[i] = open(b, routings()[1])
+		many(b, houses[i].Store)
+		talks[i] = grown(b, houses[i], n)
 	}
-}
-
-// BenchmarkCheckpoint shows what a checkpoint after every step costs.
-func BenchmarkCheckpoint(b *testing.B) {
-	for _, n := range []int{100, 1000, 10_000} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			h := open(b, routings()[1])
-			many(b, h.Store)
-			c := grown(b, h, n)
-			for i := 0; b.Loop(); i++ {
-				b.StopTimer()
-				must(h.AppendMessage(b.Context(), c.ID, kilobyte(i)))(b)
-				b.StartTimer()
-				must(h.Checkpoint(b.Context(), agent.CheckpointInfo{AgentID: "a", Iteration: i}))(b)
-			}
-		})
+	took := make([][2][]time.Duration, len(lengths))
+	for i := 0; b.Loop(); i++ {
+		for j, h := range houses {
+			start := time.Now()
+			must(h.AppendMessage(b.Context(), talks[j].ID, kilobyte(i)))(b)
+			appended := time.Now()
+			must(h.Checkpoint(b.Context(), agent.CheckpointInfo{AgentID: "a", Kind: agent.Automatic, Iteration: i}))(b)
+			took[j][0] = append(took[j][0], appended.Sub(start))
+			took[j][1] = append(took[j][1], time.Since(appended))
+		}
+	}
+	for j, n := range lengths {
+		for k, what := range []string{"append", "checkpoint"} {
+			slices.Sort(took[j][k])
+			b.ReportMetric(float64(took[j][k][len(took[j][k])/2].Microseconds()), fmt.Sprintf("%s-at-%d-p50-µs", what, n))
+		}
 	}
 }
 

@@ -283,6 +283,7 @@ func (e *edit) measure(ctx context.Context, r *infoRecord) (totals, error) {
 		return totals{}, err
 	}
 	e.led.State = u.Sum
+	e.led.Rounds++
 	shown := e.led.Total
 	shown.add(u.totals)
 	return shown, nil

@@ -86,11 +86,11 @@ func (e *edit) unit(ctx context.Context, cu string) (*unit, error) {
 // touch notes, before the first change of a conversation after a checkpoint, what
 // it added to that checkpoint's totals.
 func (e *edit) touch(ctx context.Context, cu string, u *unit) error {
-	key := atDirty + e.au + "/" + cu
-	if there, err := e.conversations.Exists(ctx, key); err != nil || there {
-		return err
+	if u.Round == e.led.Rounds+1 {
+		return nil // it is noted
 	}
-	return e.save(ctx, e.conversations, key, u.shown())
+	u.Round = e.led.Rounds + 1
+	return e.save(ctx, e.conversations, atDirty+e.au+"/"+cu, u.shown())
 }
 
 // shown is what a checkpoint of now counts of the conversation.

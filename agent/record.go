@@ -78,19 +78,21 @@ type (
 	// ledger are the numbers of an agent's checkpoints.
 	ledger struct {
 		AgentID  string `json:"agent_id"`
-		Last     uint64 `json:"last"`           // the highest number given
-		Newest   uint64 `json:"newest"`         // the highest that is still there, 0 for none
-		Untagged int    `json:"untagged"`       // checkpoints that may be pruned
-		Kept     int    `json:"kept,omitempty"` // and those that may not
-		Total    totals `json:"total"`          // of all conversations, at the last checkpoint
-		State    sum    `json:"state"`          // of the agent's own records, then
+		Last     uint64 `json:"last"`             // the highest number given
+		Newest   uint64 `json:"newest"`           // the highest that is still there, 0 for none
+		Untagged int    `json:"untagged"`         // checkpoints that may be pruned
+		Kept     int    `json:"kept,omitempty"`   // and those that may not
+		Total    totals `json:"total"`            // of all conversations, at the last checkpoint
+		Rounds   uint64 `json:"rounds,omitempty"` // how often that was brought up to date
+		State    sum    `json:"state"`            // of the agent's own records, then
 	}
 	// unit is what is counted of the agent's own records, and of a conversation.
 	unit struct {
 		totals
-		Next uint64    `json:"next,omitempty"` // the next sequence
-		Last time.Time `json:"last,omitzero"`  // the largest time of a message
-		Dead bool      `json:"dead,omitempty"` // the conversation was deleted and some checkpoint shows it
+		Next  uint64    `json:"next,omitempty"`  // the next sequence
+		Last  time.Time `json:"last,omitzero"`   // the largest time of a message
+		Round uint64    `json:"round,omitempty"` // one more than the ledger's when the change is noted
+		Dead  bool      `json:"dead,omitempty"`  // the conversation was deleted and some checkpoint shows it
 	}
 	// place is where a message is; Deleted stays, so that a late append of it
 	// changes nothing.
