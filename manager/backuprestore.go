@@ -2,12 +2,10 @@ package manager
 
 import (
 	"context"
-	"errors"
 	"os"
 
 	"github.com/sagestore/sagestore/backup"
 	"github.com/sagestore/sagestore/config"
-	"github.com/sagestore/sagestore/tiers"
 )
 
 // RestoreOptions say how a store is restored.
@@ -50,9 +48,6 @@ func (b *Backups) Restore(ctx context.Context, id string, o RestoreOptions) (don
 	r.Parts, done.Without = placed(&e.Manifest, places)
 	r.Store = b.storeThere(ctx)
 	done.Restored, err = b.repo.Restore(ctx, e.ID, r)
-	if errors.Is(err, tiers.ErrUnavailable) {
-		err = tiers.Hint(err, "end the programs that have the store open, or restore beside it with --to DIR, or single categories with --category")
-	}
 	return done, err
 }
 

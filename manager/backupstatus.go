@@ -66,6 +66,15 @@ func (b *Backups) Status(ctx context.Context) (s BackupStatus, err error) {
 		s.find(false, "backups", fmt.Sprintf("%d of %d can't be used", damaged, s.Backups), "`sagestore backup list` shows why")
 	}
 	b.findAge(&s, now)
+	replaced, err := backup.Replaced(b.core.plan.DataDir)
+	if err != nil {
+		return s, err
+	}
+	for _, r := range replaced {
+		if len(r.Paths) > 0 {
+			s.find(true, "restore", fmt.Sprintf("what backup %s replaced on %s is kept", r.Backup, stamp(r.At)), "when it is not needed any more, remove "+strings.Join(r.Paths, " and "))
+		}
+	}
 	if sameDisk(plan.Dest, b.core.plan.DataDir) {
 		s.find(true, "destination", plan.Dest+" is on the same disk as the data", "name another disk or a bucket under backup.dest, so that both are not lost at once")
 	}

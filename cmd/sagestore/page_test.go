@@ -123,7 +123,7 @@ func scriptPage(ts *testscript.TestScript, _ bool, args []string) {
 			ran++
 		}
 	}
-	if ran < 30 {
+	if ran < 15 {
 		ts.Fatalf("only %d commands were found", ran)
 	}
 }

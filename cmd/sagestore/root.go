@@ -33,7 +33,8 @@ type app struct {
 	namespace string
 	store     string
 	json      bool
-	strict    bool // codecs and drivers that an app may bring are faults
+	dest      string // of backups, instead of the configuration's
+	strict    bool   // codecs and drivers that an app may bring are faults
 }
 
 // run carries out the arguments and answers the exit code.
@@ -80,7 +81,7 @@ another version, session has ended), 5 a tier is unavailable.`,
 	flags.StringVar(&a.config, "config", "", "YAML `file` of the configuration")
 	flags.StringVar(&a.dataDir, "data-dir", "", "`directory` below which everything is kept that the configuration does not place")
 	root.AddCommand(a.saveCommand(), a.loadCommand(), a.deleteCommand(), a.existsCommand(), a.touchCommand(), a.listCommand(),
-		a.applyCommand(), a.journalCommand(),
+		a.applyCommand(), a.journalCommand(), a.backupCommand(),
 		a.sessionCommand(), a.eventCommand(), a.tokenCommand(), a.configCommand(), a.initCommand(), a.statsCommand(), a.doctorCommand(), a.versionCommand())
 	root.SetHelpCommand(helpCommand(root))
 	root.InitDefaultHelpCmd()
@@ -153,6 +154,14 @@ func (a *app) options() []config.Option {
 }
 
 func (a *app) readConfig() (cfg *config.Config, file string, err error) {
+	cfg, file, err = a.loadConfig()
+	if err == nil && a.dest != "" {
+		cfg.Backup.Dest, err = destination(a.dest)
+	}
+	return cfg, file, err
+}
+
+func (a *app) loadConfig() (cfg *config.Config, file string, err error) {
 	file, err = a.configFile()
 	if err != nil {
 		return nil, "", err
@@ -180,7 +189,7 @@ func (a *app) with(ctx context.Context, fn func(m *manager.Manager) error) (err 
 		return err
 	}
 	drivers, codecs := standIns(e, all.Tiers())
-	m, err := manager.Open(ctx, cfg, drivers, manager.WithoutJobs(), codecs)
+	m, err := manager.Open(ctx, cfg, drivers, manager.WithoutJobs(), codecs, manager.WithBuckets(openBucket))
 	if err != nil {
 		return err
 	}

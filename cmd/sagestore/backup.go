@@ -1,0 +1,326 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sagestore/sagestore/backup"
+	"github.com/sagestore/sagestore/manager"
+	"github.com/sagestore/sagestore/tiers/all"
+)
+
+func (a *app) backupCommand() *cobra.Command {
+	return group("backup", "Make, check and restore backups",
+		`Make, list, verify, restore and prune backups of the store, and say how they are
+doing. They are where backup.dest of the configuration says, else in backups below
+the data directory; docs/OPERATIONS.md says how to run them every night.`,
+		a.backupCreateCommand(), a.backupServeCommand(), a.backupListCommand(), a.backupShowCommand(), a.backupVerifyCommand(),
+		a.backupRestoreCommand(), a.backupPruneCommand(), a.backupStatusCommand())
+}
+
+// backupFlags adds the flags of every backup command.
+func (a *app) backupFlags(c *cobra.Command, json string) *cobra.Command {
+	c.Flags().StringVar(&a.dest, "destination", "", "`place` of the backups, a directory or the URL of a bucket, instead of backup.dest")
+	if json != "" {
+		c.Flags().BoolVar(&a.json, "json", false, json)
+	}
+	c.PreRunE = func(c *cobra.Command, _ []string) error { return notEmpty(c, "destination") }
+	return c
+}
+
+// destination answers what the flag means: a directory is relative to where the
+// command is run.
+func destination(text string) (string, error) {
+	if strings.Contains(text, "://") || strings.HasPrefix(text, "~") {
+		return text, nil
+	}
+	return filepath.Abs(text)
+}
+
+// withBackups calls fn with the backups, without opening the store.
+func (a *app) withBackups(ctx context.Context, fn func(b *manager.Backups) error, opts ...manager.OpenOption) (err error) {
+	cfg, _, err := a.readConfig()
+	if err != nil {
+		return err
+	}
+	e, err := cfg.Resolve(a.options()...)
+	if err != nil {
+		return err
+	}
+	if e.InMemory {
+		return inMemory()
+	}
+	drivers, codecs := standIns(e, all.Tiers())
+	b, err := manager.OpenBackups(ctx, cfg, drivers, append(opts, codecs, manager.WithBuckets(openBucket))...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.Close()) }()
+	return fn(b)
+}
+
+func inMemory() error {
+	return usagef("give the categories that matter another tier", "the whole store lives in the memory of one process, so there is nothing to back up")
+}
+
+func (a *app) backupCreateCommand() *cobra.Command {
+	var cache bool
+	c := &cobra.Command{
+		Use:   "create",
+		Short: "Make a backup now",
+		Long: `Make a backup of the store as it is at one instant, verify it, and remove the ones
+that the configuration no longer keeps. Programs that use the store go on; their
+commits wait for milliseconds. This is what a timer runs every night when no
+program does. It holds the database with its journal and sessions, and the file
+tier; what lives in memory or in Redis is in no backup.`,
+		Example: `  sagestore backup create
+  sagestore backup create --destination ./backups --json`,
+		Args: count(0, 0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.with(c.Context(), func(m *manager.Manager) error {
+				if m.Config().InMemory {
+					return inMemory()
+				}
+				b, err := m.Backups(c.Context())
+				if err != nil {
+					return err
+				}
+				show := a.progress()
+				opts := []manager.BackupOption{manager.BackupProgress(show.tell)}
+				if cache {
+					opts = append(opts, manager.BackupCache())
+				}
+				run, err := b.Run(c.Context(), m, opts...)
+				show.end()
+				if run.Manifest.ID == "" {
+					return err
+				}
+				return errors.Join(a.printRun(run), err)
+			})
+		},
+	}
+	c.Flags().BoolVar(&cache, "cache", false, "include the cache tier, where it keeps files")
+	return a.backupFlags(c, "print one line of JSON")
+}
+
+// madeBackup is the JSON shape of create.
+type madeBackup struct {
+	Backup  backupEntry     `json:"backup"`
+	HeldNS  time.Duration   `json:"held_ns"`
+	LeftOut []string        `json:"left_out"`
+	Pruned  []decisionEntry `json:"pruned"`
+}
+
+func (a *app) printRun(run manager.BackupRun) error {
+	e := backup.Entry{ID: run.Manifest.ID, Manifest: run.Manifest, Verified: run.Manifest.Created.Add(run.Manifest.Took), Rehearsed: run.Report.Rehearsed, Authentic: run.Report.Authentic}
+	var removed []backup.Decision
+	for _, d := range run.Decisions {
+		if !d.Keep {
+			removed = append(removed, d)
+		}
+	}
+	if a.json {
+		return a.printLine(madeBackup{entryOfBackup(e), run.Manifest.Held, append([]string{}, run.LeftOut...), entriesOf(removed)})
+	}
+	done := "verified"
+	if run.Report.Rehearsed {
+		done = "verified and rehearsed"
+	}
+	m := &run.Manifest
+	_, err := fmt.Fprintf(a.out, "%s: %s, %d records, %s in %s, took %s, commits waited %s\n",
+		m.ID, done, run.Report.Records, sized(m.Bytes()), sized(m.Stored()), took(m.Took), took(m.Held))
+	if err != nil {
+		return err
+	}
+	for _, w := range run.Report.Warnings {
+		_, _ = fmt.Fprintf(a.err, "sagestore: %s\n", w)
+	}
+	for _, name := range run.LeftOut {
+		_, _ = fmt.Fprintf(a.err, "sagestore: what is in tier %s is not in it: its driver can't be frozen\n", name)
+	}
+	return a.printDecisions(removed, false)
+}
+
+func (a *app) backupServeCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "serve",
+		Short: "Make backups when they are due, until it is stopped",
+		Long: `Make backups at the times that the configuration says, as a program with
+backup.enabled does, until it is stopped by a signal. It runs whatever backup.enabled
+says, and beside programs that do the same: one backup is made for each time. A time
+that was missed is made up for once. The store is opened for each backup only.
+What happens is logged to standard error.`,
+		Example: `  sagestore backup serve
+  sagestore backup serve --destination s3://bucket/sage`,
+		Args: count(0, 0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			log := slog.New(slog.NewTextHandler(a.err, nil))
+			return a.withBackups(c.Context(), func(b *manager.Backups) error {
+				s, err := b.Status(c.Context())
+				if err != nil { // it may be there when it is needed
+					log.Warn("the backups can't be listed", "error", err)
+				}
+				log.Info("backups are made", "when", s.Schedule, "where", s.Dest, "next", s.Plan.At.UTC())
+				return b.Serve(c.Context(), func(ctx context.Context) (*manager.Manager, error) { return a.openStore(ctx, log) })
+			}, manager.WithLogger(log))
+		},
+	}
+	return a.backupFlags(c, "")
+}
+
+// openStore opens the store for one backup.
+func (a *app) openStore(ctx context.Context, log *slog.Logger) (*manager.Manager, error) {
+	cfg, _, err := a.readConfig()
+	if err != nil {
+		return nil, err
+	}
+	e, err := cfg.Resolve(a.options()...)
+	if err != nil {
+		return nil, err
+	}
+	drivers, codecs := standIns(e, all.Tiers())
+	return manager.Open(ctx, cfg, drivers, manager.WithoutJobs(), codecs, manager.WithBuckets(openBucket), manager.WithLogger(log))
+}
+
+func (a *app) backupVerifyCommand() *cobra.Command {
+	var rehearse bool
+	c := &cobra.Command{
+		Use:   "verify ID",
+		Short: "Check that a backup can be restored",
+		Long: `Read all of a backup and check it: every hash, that it can be decrypted and unpacked,
+the integrity of the database, its references and counts, and that records of each
+category can be decoded. With --rehearse it is restored to a temporary place, and
+every record is decoded. A backup that is sound is marked as verified; the mark is
+taken from one that is damaged (1). ID may be latest.`,
+		Example: `  sagestore backup verify latest
+  sagestore backup verify latest --rehearse`,
+		Args: count(1, 1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.withBackups(c.Context(), func(b *manager.Backups) error {
+				r, err := b.Repo().Verify(c.Context(), args[0], rehearse)
+				if err != nil {
+					return err
+				}
+				for _, w := range r.Warnings {
+					_, _ = fmt.Fprintf(a.err, "sagestore: %s\n", w)
+				}
+				if a.json {
+					return a.printLine(verificationOf(r))
+				}
+				done := "verified"
+				if r.Rehearsed {
+					done = "verified and rehearsed"
+				}
+				_, err = fmt.Fprintf(a.out, "%s: %s, %d parts of %s, %d records of which %d were decoded, %d files, took %s\n",
+					r.ID, done, r.Parts, sized(r.Bytes), r.Records, r.Decoded, r.Files, took(r.Took))
+				return err
+			})
+		},
+	}
+	c.Flags().BoolVar(&rehearse, "rehearse", false, "restore it to a temporary place as well")
+	return a.backupFlags(c, "print one line of JSON")
+}
+
+// verification is the JSON shape of verify.
+type verification struct {
+	ID        string        `json:"id"`
+	Parts     int           `json:"parts"`
+	Bytes     int64         `json:"bytes"`
+	Records   int64         `json:"records"`
+	Decoded   int64         `json:"decoded"`
+	Files     int64         `json:"files"`
+	Rehearsed bool          `json:"rehearsed"`
+	Authentic bool          `json:"authentic"`
+	TookNS    time.Duration `json:"took_ns"`
+	Warnings  []string      `json:"warnings"`
+}
+
+func verificationOf(r backup.Report) verification {
+	return verification{r.ID, r.Parts, r.Bytes, r.Records, r.Decoded, r.Files, r.Rehearsed, r.Authentic, r.Took, append([]string{}, r.Warnings...)}
+}
+
+func (a *app) backupPruneCommand() *cobra.Command {
+	var o manager.PruneOptions
+	c := &cobra.Command{
+		Use:   "prune",
+		Short: "Remove the backups that are no longer kept",
+		Long: `Remove the backups that the configuration no longer keeps, and say of each in one line
+what becomes of it and why. Only verified ones count, and the newest verified one
+always stays. When the clock went backwards, or the newest backup is less than half
+as large as the one before, none is removed (1): look, then say that it is right.
+backup create prunes as well.`,
+		Example: `  sagestore backup prune --dry-run
+  sagestore backup prune --accept-smaller`,
+		Args: count(0, 0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.withBackups(c.Context(), func(b *manager.Backups) error {
+				all, err := b.Prune(c.Context(), o)
+				if err != nil && !errors.Is(err, backup.ErrRefused) {
+					return err
+				}
+				return errors.Join(a.printDecisions(all, o.DryRun), err)
+			})
+		},
+	}
+	c.Flags().BoolVar(&o.DryRun, "dry-run", false, "only say what would become of each")
+	c.Flags().BoolVar(&o.AcceptClock, "accept-clock", false, "the clock is right, though it went backwards")
+	c.Flags().BoolVar(&o.AcceptSmaller, "accept-smaller", false, "the newest backup is right, though it is much smaller")
+	return a.backupFlags(c, "print one backup a line, in JSON Lines")
+}
+
+// decisionEntry is the JSON shape of a decision.
+type decisionEntry struct {
+	ID   string `json:"id"`
+	Keep bool   `json:"keep"`
+	Why  string `json:"why"`
+}
+
+func entriesOf(all []backup.Decision) []decisionEntry {
+	out := []decisionEntry{}
+	for _, d := range all {
+		out = append(out, decisionEntry(d))
+	}
+	return out
+}
+
+func (a *app) printDecisions(all []backup.Decision, dry bool) error {
+	for _, d := range all {
+		if a.json {
+			if err := a.printLine(decisionEntry(d)); err != nil {
+				return err
+			}
+			continue
+		}
+		what := "keep"
+		switch {
+		case !d.Keep && dry:
+			what = "would remove"
+		case !d.Keep:
+			what = "removed"
+		}
+		if _, err := fmt.Fprintf(a.out, "%s %s: %s\n", what, d.ID, d.Why); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// parseTime reads a time of --at: of RFC 3339, or of the local clock.
+func parseTime(text string) (time.Time, error) {
+	if t, err := time.Parse(time.RFC3339, text); err == nil {
+		return t, nil
+	}
+	for _, form := range []string{"2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02"} {
+		if t, err := time.ParseInLocation(form, text, time.Local); err == nil {
+			return t, nil
+		}
+	}
+	return time.Time{}, usagef(`write 2026-11-28T03:30:00Z, or "2026-11-28 03:30" of the local clock`, "--at %q is no time", text)
+}

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/sagestore/sagestore/backup"
+	"github.com/sagestore/sagestore/config"
+)
+
+// blocks answers the code blocks of a language on the page of operations.
+func blocks(t *testing.T, language string) []string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("..", "..", "docs", "OPERATIONS.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, m := range regexp.MustCompile("(?ms)^```"+language+"\n(.*?)^```").FindAllStringSubmatch(string(b), -1) {
+		all = append(all, m[1])
+	}
+	if len(all) == 0 {
+		t.Fatalf("there is no block of %s", language)
+	}
+	return all
+}
+
+func TestTheConfigurationsOnThePageOfOperationsLoad(t *testing.T) {
+	dir := t.TempDir()
+	keys := map[string]string{
+		"age.key": "AGE-SECRET-KEY-1QQPQQPQQPQQPQQPQQPQQPQQPQQPQQPQQPQQPQQPQQPQQPQQPQ", "backup.sign": strings.Repeat("ab", 16),
+	}
+	for name, text := range keys {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	loaded := 0
+	for _, text := range blocks(t, "yaml") {
+		if strings.HasPrefix(text, "apiVersion:") {
+			var job struct {
+				Kind string
+				Spec struct{ Schedule string }
+			}
+			if err := yaml.Unmarshal([]byte(text), &job); err != nil || job.Kind != "CronJob" {
+				t.Errorf("%v\n%s", err, text)
+			}
+			if _, err := backup.ParseSchedule(backup.Timing{Cron: job.Spec.Schedule}); err != nil {
+				t.Error(err)
+			}
+			continue
+		}
+		c, err := config.Parse([]byte(strings.ReplaceAll(text, "/etc/sage", dir)))
+		if err != nil {
+			t.Errorf("%v\n%s", err, text)
+			continue
+		}
+		if !c.Backup.Enabled {
+			t.Errorf("it enables no backup:\n%s", text)
+		}
+		loaded++
+	}
+	if loaded < 4 {
+		t.Errorf("only %d configurations were found", loaded)
+	}
+}
+
+func TestTheCronLineOnThePageOfOperationsIsOne(t *testing.T) {
+	for _, text := range blocks(t, "crontab") {
+		for line := range strings.Lines(text) {
+			line = strings.TrimSpace(line)
+			if name, _, assigned := strings.Cut(line, "="); assigned && !strings.Contains(name, " ") {
+				continue
+			}
+			fields := strings.Fields(line)
+			if len(fields) < 7 || fields[5] != "app" {
+				t.Fatalf("%q is no line with a user and a command", line)
+			}
+			if _, err := backup.ParseSchedule(backup.Timing{Cron: strings.Join(fields[:5], " ")}); err != nil {
+				t.Error(err)
+			}
+			if strings.Contains(line, "%") {
+				t.Errorf("cron makes a line feed of the %% in %q", line)
+			}
+			runs(t, line)
+		}
+	}
+}
+
+// runs finds the command of ours in a line, and that there is such a one.
+func runs(t *testing.T, line string) {
+	t.Helper()
+	_, command, ok := strings.Cut(line, "/usr/local/bin/sagestore ")
+	if !ok {
+		t.Fatalf("%q runs no sagestore", line)
+	}
+	command, _, _ = strings.Cut(command, " >")
+	c, rest, err := new(app).root().Find(strings.Fields(command))
+	if err != nil || c.HasSubCommands() || len(rest) > 0 {
+		t.Errorf("there is no command %q: %v %v", command, rest, err)
+	}
+}
+
+// unitKeys are what the units on the page may say, by section.
+func unitKeys() map[string][]string {
+	return map[string][]string{
+		"Unit":    {"Description", "After", "Wants"},
+		"Service": {"Type", "User", "Environment", "ExecStart", "Nice", "IOSchedulingClass", "PrivateTmp", "NoNewPrivileges"},
+		"Timer":   {"OnCalendar", "RandomizedDelaySec", "Persistent"},
+		"Install": {"WantedBy"},
+	}
+}
+
+func TestTheUnitsOnThePageOfOperationsAreValid(t *testing.T) {
+	dir := t.TempDir()
+	names := []string{"sagestore-backup.service", "sagestore-backup.timer"}
+	units := blocks(t, "ini")
+	if len(units) != len(names) {
+		t.Fatalf("%d units", len(units))
+	}
+	for i, unit := range units {
+		section := ""
+		for line := range strings.Lines(unit) {
+			line = strings.TrimSpace(line)
+			if name, ok := strings.CutPrefix(line, "["); ok {
+				section = strings.TrimSuffix(name, "]")
+				continue
+			}
+			key, value, ok := strings.Cut(line, "=")
+			if line != "" && (!ok || value == "" || !slices.Contains(unitKeys()[section], key)) {
+				t.Errorf("%s: [%s] does not take %q", names[i], section, line)
+			}
+			if key == "ExecStart" {
+				runs(t, line)
+			}
+		}
+		// The verifier wants the program and the user to be there.
+		here := strings.NewReplacer("/usr/local/bin/sagestore", "/bin/true", "User=app", "User=root").Replace(unit)
+		if err := os.WriteFile(filepath.Join(dir, names[i]), []byte(here), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	verifier, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		return // the check above is all there is then
+	}
+	if out, err := exec.CommandContext(t.Context(), verifier, "verify", "--man=no", filepath.Join(dir, names[1])).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func TestWhatIsDoneIsShownInOneLine(t *testing.T) {
+	const second = 1_000_000_000
+	for _, c := range []struct {
+		why  string
+		p    backup.Progress
+		want string
+	}{
+		{"a step whose size is known", backup.Progress{Step: "copy", Part: "database", Done: 10 << 20, Total: 40 << 20}, "copy database: 10.0 MiB of 40.0 MiB, 25%, 5.0 MiB/s, 6.0s left"},
+		{"one whose size is not known", backup.Progress{Step: "copy", Part: "file", Done: 10 << 20, Total: -1}, "copy file: 10.0 MiB, 5.0 MiB/s"},
+		{"the beginning", backup.Progress{Step: "verify", Part: "file", Total: 5}, "verify file: 0 B of 5 B, 0%"},
+		{"the end", backup.Progress{Step: "restore", Part: "file", Done: 4, Total: 4}, "restore file: 4 B of 4 B, 100%, 2 B/s"},
+	} {
+		if got := lineOf(c.p, 2*second); got != c.want {
+			t.Errorf("%s: %q, want %q", c.why, got, c.want)
+		}
+	}
+}
