@@ -16,5 +16,5 @@ func roomAt(path string) (s space, ok bool) {
 	if !ok {
 		return space{}, false
 	}
-	return space{free: int64(st.Bavail) * st.Bsize, disk: on.Dev}, true //nolint:gosec,unconvert // both are positive; types differ between systems
+	return space{free: int64(st.Bavail) * st.Bsize, disk: on.Dev}, true //nolint:gosec // both are positive
 }

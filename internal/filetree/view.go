@@ -130,7 +130,7 @@ func (w *walker) walk(dir string, yield func(archive.File, error) bool) (more bo
 		case mode.IsRegular() && !visible(name), path == lockDir, path == snapshotDir:
 			continue
 		case mode.IsDir() && name[0] == '.', !mode.IsDir() && !mode.IsRegular(), archive.CheckName(path) != nil,
-			last != "" && strings.ToLower(last) == strings.ToLower(name):
+			last != "" && archive.Compare(last, name) == 0:
 			listName(&w.count.LeftOut, path)
 			continue
 		case mode.IsDir():

@@ -35,8 +35,9 @@
 // does not say twice that it lost something; loads go on. Several processes of
 // one host may have a tree open. Files have mode 0600, directories 0700.
 //
-// Three dot-names lie in BASE itself: .lock holds the locks, .mark the highest
-// version issued, .codecs the codecs of the .sage files. A copy of the tree takes
+// Four dot-names lie in BASE itself: .lock holds the locks, .mark the highest
+// version issued, .codecs the codecs of the .sage files, and .snapshot, while a
+// backup copies the tree, what has changed meanwhile. A copy of the tree takes
 // .codecs and .mark along; .lock is made again.
 //
 //	t, err := file.Open(ctx, file.Config{BasePath: "~/.sage/data"})
