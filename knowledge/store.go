@@ -110,7 +110,7 @@ func New(s manager.Scope, opts ...Option) *Store {
 // committed with the rest.
 func (k *Store) In(tx *manager.Tx) *Store {
 	in := *k
-	in.tx, in.parts = tx, k.parts.in(tx)
+	in.tx, in.parts = tx, k.in(tx)
 	return &in
 }
 
@@ -141,9 +141,9 @@ func reach(m *manager.Manager) error {
 // update runs fn in the store's transaction, or in one of its own.
 func (k *Store) update(ctx context.Context, fn func(v view) error) error {
 	if k.tx != nil {
-		return k.tx.Update(ctx, func(tx *manager.Tx) error { return fn(view{k, k.parts.in(tx), tx}) })
+		return k.tx.Update(ctx, func(tx *manager.Tx) error { return fn(view{k, k.in(tx), tx}) })
 	}
-	return k.m.Update(ctx, func(tx *manager.Tx) error { return fn(view{k, k.parts.in(tx), tx}) }, manager.WithRetry(conflicts))
+	return k.m.Update(ctx, func(tx *manager.Tx) error { return fn(view{k, k.in(tx), tx}) }, manager.WithRetry(conflicts))
 }
 
 // view is the store in a transaction.

@@ -54,7 +54,7 @@ func (s *sum) add(u Usage) {
 	s.Count++
 }
 
-func (s sum) usage() Usage {
+func (s *sum) usage() Usage {
 	return Usage{Input: s.Input, Output: s.Output, CacheRead: s.CacheRead, CacheWrite: s.CacheWrite, Count: s.Count}
 }
 

@@ -17,86 +17,94 @@ import (
 
 func TestLedgerStaysExactWhenLiveCountersAreGone(t *testing.T) {
 	t.Parallel()
-	onEveryRouting(t, func(t *testing.T, r routing, m *manager.Manager, clock *sagetest.Clock) {
-		ctx, k := t.Context(), knowledge.New(m)
-		add := func(id, session, model string, at time.Time, n int64) {
-			t.Helper()
-			must(t, k.AddUsage(ctx, knowledge.Usage{ID: id, Session: session, Model: model, At: at, Input: n, Output: 2 * n, CacheRead: 3 * n, CacheWrite: 4 * n}))
-		}
-		day := 24 * time.Hour
-		add("1", "a", "m-1", start, 1)
-		add("1", "a", "m-1", start, 1) // once
-		add("1", "b", "m-1", start, 10)
-		add("2", "b", "m-2", start.Add(day), 100)
-		add("", "a", "m-1", start.Add(day), 1000)
-		live := value[knowledge.Usage](t)(k.Live(ctx, "b"))
-		if live.Input != 110 || live.Count != 2 || live.Total() != 1100 {
-			t.Errorf("the live counter is %+v", live)
-		}
-		if !r.server {
-			clock.Advance(61 * time.Minute)
-			_, err := k.Live(ctx, "b")
-			wantIs(t, err, tiers.ErrNotFound, "the live counter after an hour")
-		}
-		for _, c := range []struct {
-			why          string
-			by           knowledge.By
-			since, until time.Time
-			want         map[string]int64
-		}{
-			{"by session", knowledge.BySession, time.Time{}, time.Time{}, map[string]int64{"a": 1001, "b": 110}},
-			{"by model", knowledge.ByModel, time.Time{}, time.Time{}, map[string]int64{"m-1": 1011, "m-2": 100}},
-			{"by day", knowledge.ByDay, time.Time{}, time.Time{}, map[string]int64{"2026-03-01": 11, "2026-03-02": 1100}},
-			{"from a day", knowledge.ByDay, start.Add(day), time.Time{}, map[string]int64{"2026-03-02": 1100}},
-			{"until a midnight", knowledge.ByDay, start, time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC), map[string]int64{"2026-03-01": 11}},
-			{"until the middle of a day", knowledge.ByDay, start, start.Add(day), map[string]int64{"2026-03-01": 11, "2026-03-02": 1100}},
-			{"in other years", knowledge.BySession, start.AddDate(1, 0, 0), time.Time{}, map[string]int64{}},
-		} {
-			got := map[string]int64{}
-			for name, u := range value[map[string]knowledge.Usage](t)(k.Usage(ctx, c.by, c.since, c.until)) {
-				if got[name] = u.Input; u.Output != 2*u.Input || u.CacheRead != 3*u.Input || u.CacheWrite != 4*u.Input || u.Count == 0 {
-					t.Errorf("%s: %+v", c.why, u)
+	for _, r := range routings() {
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			m, clock := r.open(t)
+			ctx, k := t.Context(), knowledge.New(m)
+			add := func(id, session, model string, at time.Time, n int64) {
+				t.Helper()
+				must(t, k.AddUsage(ctx, knowledge.Usage{ID: id, Session: session, Model: model, At: at, Input: n, Output: 2 * n, CacheRead: 3 * n, CacheWrite: 4 * n}))
+			}
+			day := 24 * time.Hour
+			add("1", "a", "m-1", start, 1)
+			add("1", "a", "m-1", start, 1) // once
+			add("1", "b", "m-1", start, 10)
+			add("2", "b", "m-2", start.Add(day), 100)
+			add("", "a", "m-1", start.Add(day), 1000)
+			live := value[knowledge.Usage](t)(k.Live(ctx, "b"))
+			if live.Input != 110 || live.Count != 2 || live.Total() != 1100 {
+				t.Errorf("the live counter is %+v", live)
+			}
+			if !r.server {
+				clock.Advance(61 * time.Minute)
+				_, err := k.Live(ctx, "b")
+				wantIs(t, err, tiers.ErrNotFound, "the live counter after an hour")
+			}
+			for _, c := range []struct {
+				why          string
+				by           knowledge.By
+				since, until time.Time
+				want         map[string]int64
+			}{
+				{"by session", knowledge.BySession, time.Time{}, time.Time{}, map[string]int64{"a": 1001, "b": 110}},
+				{"by model", knowledge.ByModel, time.Time{}, time.Time{}, map[string]int64{"m-1": 1011, "m-2": 100}},
+				{"by day", knowledge.ByDay, time.Time{}, time.Time{}, map[string]int64{"2026-03-01": 11, "2026-03-02": 1100}},
+				{"from a day", knowledge.ByDay, start.Add(day), time.Time{}, map[string]int64{"2026-03-02": 1100}},
+				{"until a midnight", knowledge.ByDay, start, time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC), map[string]int64{"2026-03-01": 11}},
+				{"until the middle of a day", knowledge.ByDay, start, start.Add(day), map[string]int64{"2026-03-01": 11, "2026-03-02": 1100}},
+				{"in other years", knowledge.BySession, start.AddDate(1, 0, 0), time.Time{}, map[string]int64{}},
+			} {
+				got := map[string]int64{}
+				for name, u := range value[map[string]knowledge.Usage](t)(k.Usage(ctx, c.by, c.since, c.until)) {
+					if got[name] = u.Input; u.Output != 2*u.Input || u.CacheRead != 3*u.Input || u.CacheWrite != 4*u.Input || u.Count == 0 {
+						t.Errorf("%s: %+v", c.why, u)
+					}
+				}
+				if diff := cmp.Diff(c.want, got); diff != "" {
+					t.Errorf("%s:\n%s", c.why, diff)
 				}
 			}
-			if diff := cmp.Diff(c.want, got); diff != "" {
-				t.Errorf("%s:\n%s", c.why, diff)
-			}
-		}
-		_, err := k.Usage(ctx, "hour", time.Time{}, time.Time{})
-		wantIs(t, err, tiers.ErrType, "by what there is not")
-		wantIs(t, k.AddUsage(ctx, knowledge.Usage{Input: -1}), tiers.ErrType, "fewer tokens than none")
-		wantIs(t, k.AddUsage(ctx, knowledge.Usage{At: start.AddDate(9000, 0, 0)}), tiers.ErrType, "a year without a day")
-	})
+			_, err := k.Usage(ctx, "hour", time.Time{}, time.Time{})
+			wantIs(t, err, tiers.ErrType, "by what there is not")
+			wantIs(t, k.AddUsage(ctx, knowledge.Usage{Input: -1}), tiers.ErrType, "fewer tokens than none")
+			wantIs(t, k.AddUsage(ctx, knowledge.Usage{At: start.AddDate(9000, 0, 0)}), tiers.ErrType, "a year without a day")
+		})
+	}
 }
 
 func TestUsageOfManyCallersIsSummedUpExactly(t *testing.T) {
 	t.Parallel()
-	onEveryRouting(t, func(t *testing.T, _ routing, m *manager.Manager, _ *sagetest.Clock) {
-		ctx, k := t.Context(), knowledge.New(m)
-		var work sync.WaitGroup
-		for n := range 4 {
-			work.Go(func() {
-				for i := range 5 {
-					us := []knowledge.Usage{{ID: fmt.Sprint(i), Session: "s", Model: "m", Input: 1}, {ID: fmt.Sprint(n, "-", i), Session: "s", Model: "m", Input: 100}}
-					must(t, k.AddUsage(ctx, us...))
-				}
+	for _, r := range routings() {
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			m, _ := r.open(t)
+			ctx, k := t.Context(), knowledge.New(m)
+			var work sync.WaitGroup
+			for n := range 4 {
+				work.Go(func() {
+					for i := range 5 {
+						us := []knowledge.Usage{{ID: fmt.Sprint(i), Session: "s", Model: "m", Input: 1}, {ID: fmt.Sprint(n, "-", i), Session: "s", Model: "m", Input: 100}}
+						must(t, k.AddUsage(ctx, us...))
+					}
+				})
+			}
+			work.Wait()
+			if got := value[map[string]knowledge.Usage](t)(k.Usage(ctx, knowledge.ByModel, time.Time{}, time.Time{}))["m"]; got.Input != 2005 || got.Count != 25 {
+				t.Errorf("the sum is %+v", got)
+			}
+			wanted := errors.New("no")
+			err := m.Update(ctx, func(tx *manager.Tx) error {
+				must(t, k.In(tx).AddUsage(ctx, knowledge.Usage{Session: "s", Model: "m", Input: 1}))
+				must(t, knowledge.New(tx).AddUsage(ctx, knowledge.Usage{Session: "s", Model: "m", Input: 1}))
+				return wanted
 			})
-		}
-		work.Wait()
-		if got := value[map[string]knowledge.Usage](t)(k.Usage(ctx, knowledge.ByModel, time.Time{}, time.Time{}))["m"]; got.Input != 2005 || got.Count != 25 {
-			t.Errorf("the sum is %+v", got)
-		}
-		wanted := errors.New("no")
-		err := m.Update(ctx, func(tx *manager.Tx) error {
-			must(t, k.In(tx).AddUsage(ctx, knowledge.Usage{Session: "s", Model: "m", Input: 1}))
-			must(t, knowledge.New(tx).AddUsage(ctx, knowledge.Usage{Session: "s", Model: "m", Input: 1}))
-			return wanted
+			wantIs(t, err, wanted, "the transaction")
+			if got := value[knowledge.Usage](t)(k.Live(ctx, "s")); got.Input != 2005 {
+				t.Errorf("the live counter is %+v", got)
+			}
 		})
-		wantIs(t, err, wanted, "the transaction")
-		if got := value[knowledge.Usage](t)(k.Live(ctx, "s")); got.Input != 2005 {
-			t.Errorf("the live counter is %+v", got)
-		}
-	})
+	}
 }
 
 // A ledger that works is all that counts: the live counter may be away.

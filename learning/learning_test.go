@@ -36,70 +36,78 @@ func texts(rs []learning.Record) []string {
 
 func TestRecordsStayAndAreFoundByUserAndKind(t *testing.T) {
 	t.Parallel()
-	onEveryRouting(t, func(t *testing.T, r routing, m *manager.Manager, clock *sagetest.Clock) {
-		ctx, l := t.Context(), learning.New(m)
-		must(t, l.Check())
-		for _, b := range []*learning.Book{l.Patterns, l.Optimizations, l.Feedback} {
-			must(t, b.Add(ctx,
-				learning.Record{User: "u/1", Kind: "style", Text: "good", Score: 0.5, Metadata: map[string]string{"from": "chat"}},
-				learning.Record{User: "u/1", Kind: "style", Text: "best", Score: 0.9},
-				learning.Record{User: "u/1", Kind: "tool", Text: "other kind", Score: 1},
-				learning.Record{User: "u", Kind: "style", Text: "other user", Score: 1},
-				learning.Record{Kind: "style", Text: "everybody", Score: 0.1}))
-			if !r.server {
-				clock.Advance(10 * 365 * 24 * time.Hour)
-			}
-			for _, c := range []struct {
-				why  string
-				q    learning.Query
-				want []string
-			}{
-				{"a user and a kind", learning.Query{User: "u/1", Kind: "style"}, []string{"best", "good"}},
-				{"a user", learning.Query{User: "u/1"}, []string{"other kind", "best", "good"}},
-				{"a kind", learning.Query{Kind: "style", Limit: 2}, []string{"other user", "best"}},
-				{"all", learning.Query{}, []string{"other user", "other kind", "best", "good", "everybody"}},
-				{"nobody", learning.Query{User: "x"}, nil},
-				{"what is new", learning.Query{Since: clock.Now().Add(time.Second)}, nil},
-			} {
-				if got := texts(value[[]learning.Record](t)(b.Top(ctx, c.q))); !slices.Equal(got, c.want) {
-					t.Errorf("%s: %q, want %q", c.why, got, c.want)
+	for _, r := range routings() {
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			m, clock := r.open(t)
+			ctx, l := t.Context(), learning.New(m)
+			must(t, l.Check())
+			for _, b := range []*learning.Book{l.Patterns, l.Optimizations, l.Feedback} {
+				must(t, b.Add(ctx,
+					learning.Record{User: "u/1", Kind: "style", Text: "good", Score: 0.5, Metadata: map[string]string{"from": "chat"}},
+					learning.Record{User: "u/1", Kind: "style", Text: "best", Score: 0.9},
+					learning.Record{User: "u/1", Kind: "tool", Text: "other kind", Score: 1},
+					learning.Record{User: "u", Kind: "style", Text: "other user", Score: 1},
+					learning.Record{Kind: "style", Text: "everybody", Score: 0.1}))
+				if !r.server {
+					clock.Advance(10 * 365 * 24 * time.Hour)
+				}
+				for _, c := range []struct {
+					why  string
+					q    learning.Query
+					want []string
+				}{
+					{"a user and a kind", learning.Query{User: "u/1", Kind: "style"}, []string{"best", "good"}},
+					{"a user", learning.Query{User: "u/1"}, []string{"other kind", "best", "good"}},
+					{"a kind", learning.Query{Kind: "style", Limit: 2}, []string{"other user", "best"}},
+					{"all", learning.Query{}, []string{"other user", "other kind", "best", "good", "everybody"}},
+					{"nobody", learning.Query{User: "x"}, nil},
+					{"what is new", learning.Query{Since: clock.Now().Add(time.Second)}, nil},
+				} {
+					if got := texts(value[[]learning.Record](t)(b.Top(ctx, c.q))); !slices.Equal(got, c.want) {
+						t.Errorf("%s: %q, want %q", c.why, got, c.want)
+					}
 				}
 			}
-		}
-	})
+		})
+	}
 }
 
 func TestSeenAgainIsOneRecordThatCounts(t *testing.T) {
 	t.Parallel()
-	onEveryRouting(t, func(t *testing.T, _ routing, m *manager.Manager, clock *sagetest.Clock) {
-		ctx, b := t.Context(), learning.New(m).Patterns
-		must(t, b.Add(ctx, learning.Record{ID: "p", User: "u", Kind: "k", Text: "first", Score: 1, Metadata: map[string]string{"a": "1"}}))
-		clock.Advance(time.Hour)
-		must(t, b.Add(ctx, learning.Record{ID: "p", User: "u", Score: 2, Seen: 3}, learning.Record{ID: "p", User: "u", Score: 3, Text: "last"}))
-		must(t, b.Add(ctx, learning.Record{ID: "p", User: "u", Score: 9, Text: "old", At: start.Add(-time.Hour)}))
-		want := learning.Record{ID: "p", User: "u", Kind: "k", Text: "last", Score: 3, Seen: 6, First: start.Add(-time.Hour), At: start.Add(time.Hour), Metadata: map[string]string{"a": "1"}}
-		if diff := cmp.Diff(want, value[learning.Record](t)(b.Get(ctx, "u", "p"))); diff != "" {
-			t.Errorf("it is another one:\n%s", diff)
-		}
-		var work sync.WaitGroup
-		for range 4 {
-			work.Go(func() {
-				for range 5 {
-					must(t, b.Add(ctx, learning.Record{User: "u", Kind: "style", Text: "short"}))
-				}
-			})
-		}
-		work.Wait()
-		top := value[[]learning.Record](t)(b.Top(ctx, learning.Query{User: "u", Kind: "style"}))
-		if len(top) != 1 || top[0].Seen != 20 {
-			t.Errorf("one text seen 20 times is %+v", top)
-		}
-		if !value[bool](t)(b.Delete(ctx, "u", "p")) || value[bool](t)(b.Delete(ctx, "u", "p")) {
-			t.Error("deleting twice answers the same")
-		}
-		_, err := b.Get(ctx, "u", "p")
-		wantIs(t, err, tiers.ErrNotFound, "get what was deleted")
-	})
+	for _, r := range routings() {
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			m, clock := r.open(t)
+			ctx, b := t.Context(), learning.New(m).Patterns
+			must(t, b.Add(ctx, learning.Record{ID: "p", User: "u", Kind: "k", Text: "first", Score: 1, Metadata: map[string]string{"a": "1"}}))
+			clock.Advance(time.Hour)
+			must(t, b.Add(ctx, learning.Record{ID: "p", User: "u", Score: 2, Seen: 3}, learning.Record{ID: "p", User: "u", Score: 3, Text: "last"}))
+			must(t, b.Add(ctx, learning.Record{ID: "p", User: "u", Score: 9, Text: "old", At: start.Add(-time.Hour)}))
+			want := learning.Record{ID: "p", User: "u", Kind: "k", Text: "last", Score: 3, Seen: 6, First: start.Add(-time.Hour), At: start.Add(time.Hour), Metadata: map[string]string{"a": "1"}}
+			if diff := cmp.Diff(want, value[learning.Record](t)(b.Get(ctx, "u", "p"))); diff != "" {
+				t.Errorf("it is another one:\n%s", diff)
+			}
+			var work sync.WaitGroup
+			for range 4 {
+				work.Go(func() {
+					for range 5 {
+						must(t, b.Add(ctx, learning.Record{User: "u", Kind: "style", Text: "short"}))
+					}
+				})
+			}
+			work.Wait()
+			top := value[[]learning.Record](t)(b.Top(ctx, learning.Query{User: "u", Kind: "style"}))
+			if len(top) != 1 || top[0].Seen != 20 {
+				t.Errorf("one text seen 20 times is %+v", top)
+			}
+			if !value[bool](t)(b.Delete(ctx, "u", "p")) || value[bool](t)(b.Delete(ctx, "u", "p")) {
+				t.Error("deleting twice answers the same")
+			}
+			_, err := b.Get(ctx, "u", "p")
+			wantIs(t, err, tiers.ErrNotFound, "get what was deleted")
+		})
+	}
 }
 
 func TestBookRefusesWhatItCouldNotOrder(t *testing.T) {
@@ -116,21 +124,25 @@ func TestBookRefusesWhatItCouldNotOrder(t *testing.T) {
 
 func TestLearnedInATransactionWithTheRest(t *testing.T) {
 	t.Parallel()
-	onEveryRouting(t, func(t *testing.T, _ routing, m *manager.Manager, _ *sagetest.Clock) {
-		ctx, l := t.Context(), learning.New(m)
-		err := m.Update(ctx, func(tx *manager.Tx) error {
-			must(t, l.In(tx).Patterns.Add(ctx, learning.Record{Text: "a"}))
-			must(t, learning.New(tx).Feedback.Add(ctx, learning.Record{Text: "b"}))
-			if got := value[string](t)(l.In(tx).Digest(ctx, "", 100)); !strings.Contains(got, "- a\n") || !strings.Contains(got, "- b\n") {
-				t.Errorf("the transaction sees %q", got)
+	for _, r := range routings() {
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			m, _ := r.open(t)
+			ctx, l := t.Context(), learning.New(m)
+			err := m.Update(ctx, func(tx *manager.Tx) error {
+				must(t, l.In(tx).Patterns.Add(ctx, learning.Record{Text: "a"}))
+				must(t, learning.New(tx).Feedback.Add(ctx, learning.Record{Text: "b"}))
+				if got := value[string](t)(l.In(tx).Digest(ctx, "", 100)); !strings.Contains(got, "- a\n") || !strings.Contains(got, "- b\n") {
+					t.Errorf("the transaction sees %q", got)
+				}
+				return context.Canceled
+			})
+			wantIs(t, err, context.Canceled, "the transaction")
+			if got := value[string](t)(l.Digest(ctx, "", 100)); got != "" {
+				t.Errorf("rolled back there is %q", got)
 			}
-			return context.Canceled
 		})
-		wantIs(t, err, context.Canceled, "the transaction")
-		if got := value[string](t)(l.Digest(ctx, "", 100)); got != "" {
-			t.Errorf("rolled back there is %q", got)
-		}
-	})
+	}
 }
 
 func TestDigestHasTheBestOfEachBookWithinItsTokens(t *testing.T) {

@@ -36,7 +36,8 @@ func TestEndThatWasCutShortIsFinishedByAnother(t *testing.T) {
 	err := m.Save(ctx, "session.context", "s/late", 1)
 	wantIs(t, err, tiers.ErrSessionEnded, "a save into the session that ended")
 	must(t, m.Save(ctx, "session.context", "r/again", 1))
-	for item := range m.List(ctx, "session.state") {
+	for item, err := range m.List(ctx, "session.state") {
+		must(t, err)
 		if strings.HasPrefix(item.Key, "%") {
 			t.Errorf("%q is left", item.Key)
 		}
@@ -72,41 +73,49 @@ func TestEndStandsWhenWhatFollowsFails(t *testing.T) {
 
 func TestStopThatIsAppendedEndsTheSession(t *testing.T) {
 	t.Parallel()
-	onEveryRouting(t, func(t *testing.T, _ routing, m *manager.Manager, _ *sagetest.Clock) {
-		ctx, s := t.Context(), session.New(m)
-		must(t, s.Start(ctx, session.State{SessionID: "s", Context: map[string]any{"goal": "x"}}))
-		_, err := s.Append(ctx, "s", event(t, "s", "", session.Stop{}), event(t, "s", "", session.UserPrompt{}))
-		wantIs(t, err, tiers.ErrSessionEnded, "append a stop that is not the last")
-		value[uint64](t)(s.Append(ctx, "s", event(t, "s", "", session.Stop{Error: "no", Success: false})))
-		if st := value[session.State](t)(s.Load(ctx, "s")); st.EndedAt.IsZero() || st.Context != nil {
-			t.Errorf("it is %+v", st)
-		}
-		wantIs(t, m.Save(ctx, "session.context", "s/late", 1), tiers.ErrSessionEnded, "save into it")
-	})
+	for _, r := range routings() {
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			m, _ := r.open(t)
+			ctx, s := t.Context(), session.New(m)
+			must(t, s.Start(ctx, session.State{SessionID: "s", Context: map[string]any{"goal": "x"}}))
+			_, err := s.Append(ctx, "s", event(t, "s", "", session.Stop{}), event(t, "s", "", session.UserPrompt{}))
+			wantIs(t, err, tiers.ErrSessionEnded, "append a stop that is not the last")
+			value[uint64](t)(s.Append(ctx, "s", event(t, "s", "", session.Stop{Error: "no", Success: false})))
+			if st := value[session.State](t)(s.Load(ctx, "s")); st.EndedAt.IsZero() || st.Context != nil {
+				t.Errorf("it is %+v", st)
+			}
+			wantIs(t, m.Save(ctx, "session.context", "s/late", 1), tiers.ErrSessionEnded, "save into it")
+		})
+	}
 }
 
 func TestUsageOfEventsIsInTheLedgerOnce(t *testing.T) {
 	t.Parallel()
-	onEveryRouting(t, func(t *testing.T, _ routing, m *manager.Manager, _ *sagetest.Clock) {
-		ctx, k := t.Context(), knowledge.New(m)
-		s := session.New(m, session.WithKnowledge(k))
-		must(t, s.Start(ctx, session.State{SessionID: "s"}, event(t, "s", "", session.Init{Model: "m-1"})))
-		response := event(t, "s", "t", session.AssistantResponse{FullText: "a", Usage: &session.Usage{InputTokens: 10, OutputTokens: 5}})
-		value[uint64](t)(s.Append(ctx, "s", response, response))
-		value[uint64](t)(s.Append(ctx, "s", response))
-		other := event(t, "s", "t", session.AssistantResponse{Model: "m-2", Usage: &session.Usage{InputTokens: 1}})
-		value[uint64](t)(s.Append(ctx, "s", other))
-		c := value[knowledge.Cache](t)(k.Put(ctx, "s", "some text", 2))
-		must(t, s.End(ctx, "s", session.Stop{Success: true, Usage: session.Usage{InputTokens: 12, OutputTokens: 5, CacheReadTokens: 3}}))
-		sums := value[map[string]knowledge.Usage](t)(k.Usage(ctx, knowledge.ByModel, start, start.AddDate(0, 0, 1)))
-		if a, b := sums["m-1"], sums["m-2"]; a.Input != 11 || a.Output != 5 || a.CacheRead != 3 || b.Input != 1 || len(sums) != 2 {
-			t.Errorf("the sums are %+v", sums)
-		}
-		if _, err := k.Get(ctx, c.ContentHash); !errors.Is(err, tiers.ErrNotFound) {
-			t.Errorf("content that only the session held: %v", err)
-		}
-		if n := value[int](t)(k.Collect(ctx)); n != 0 {
-			t.Errorf("%d bodies were left to collect", n)
-		}
-	})
+	for _, r := range routings() {
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			m, _ := r.open(t)
+			ctx, k := t.Context(), knowledge.New(m)
+			s := session.New(m, session.WithKnowledge(k))
+			must(t, s.Start(ctx, session.State{SessionID: "s"}, event(t, "s", "", session.Init{Model: "m-1"})))
+			response := event(t, "s", "t", session.AssistantResponse{FullText: "a", Usage: &session.Usage{InputTokens: 10, OutputTokens: 5}})
+			value[uint64](t)(s.Append(ctx, "s", response, response))
+			value[uint64](t)(s.Append(ctx, "s", response))
+			other := event(t, "s", "t", session.AssistantResponse{Model: "m-2", Usage: &session.Usage{InputTokens: 1}})
+			value[uint64](t)(s.Append(ctx, "s", other))
+			c := value[knowledge.Cache](t)(k.Put(ctx, "s", "some text", 2))
+			must(t, s.End(ctx, "s", session.Stop{Success: true, Usage: session.Usage{InputTokens: 12, OutputTokens: 5, CacheReadTokens: 3}}))
+			sums := value[map[string]knowledge.Usage](t)(k.Usage(ctx, knowledge.ByModel, start, start.AddDate(0, 0, 1)))
+			if a, b := sums["m-1"], sums["m-2"]; a.Input != 11 || a.Output != 5 || a.CacheRead != 3 || b.Input != 1 || len(sums) != 2 {
+				t.Errorf("the sums are %+v", sums)
+			}
+			if _, err := k.Get(ctx, c.ContentHash); !errors.Is(err, tiers.ErrNotFound) {
+				t.Errorf("content that only the session held: %v", err)
+			}
+			if n := value[int](t)(k.Collect(ctx)); n != 0 {
+				t.Errorf("%d bodies were left to collect", n)
+			}
+		})
+	}
 }

@@ -16,7 +16,7 @@ import (
 
 // Event is something that happened in a session. As JSON it is a JSON-RPC 2.0
 // notification, see [Event.MarshalJSON].
-type Event struct {
+type Event struct { //nolint:recvcheck // UnmarshalJSON alone changes it
 	Seq      uint64    // its place in the log, from 1; given by Append
 	ID       string    // what makes it the same event when it is appended again
 	Session  string    // params.session_id
@@ -40,11 +40,25 @@ type Payload interface{ Method() string }
 // NewEvent answers an event with an ID of its own. Its time is that of the
 // append unless the caller sets Time.
 func NewEvent(session, turn string, p Payload) (Event, error) {
+	id, err := newID()
+	if err != nil {
+		return Event{}, err
+	}
 	params, err := serializer.JSON().Append(nil, p)
 	if err != nil {
 		return Event{}, &tiers.Error{Op: "make event", Key: session, Err: err}
 	}
-	return Event{ID: uuid.NewString(), Session: session, Turn: turn, Method: p.Method(), Params: params}, nil
+	return Event{ID: id, Session: session, Turn: turn, Method: p.Method(), Params: params}, nil
+}
+
+// newID answers an ID that is after all earlier ones, so that the index of a log
+// grows at its end and an append costs the same however long it is.
+func newID() (string, error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return "", fmt.Errorf("make an ID: %w", err)
+	}
+	return id.String(), nil
 }
 
 // As answers the typed form of an event's params; fields that P does not have
@@ -77,7 +91,7 @@ type stored struct {
 	More     json.RawMessage `json:"more,omitempty"`
 }
 
-func (e *Event) stored() stored {
+func (e Event) stored() stored {
 	r := stored{ID: e.ID, Method: e.Method, Turn: e.Turn, Received: e.Received.UnixMilli(), Params: e.Params, More: e.More}
 	if !e.Time.IsZero() {
 		r.Time = e.Time.Format(time.RFC3339Nano)
@@ -105,7 +119,7 @@ func (r *stored) event(session string, seq uint64) (Event, error) {
 const mostEvent = 16 << 20
 
 // check answers why the event can't be stored in the session.
-func (e *Event) check(session string) error {
+func (e Event) check(session string) error {
 	switch {
 	case e.Session != "" && e.Session != session:
 		return tiers.Hint(fmt.Errorf("%w: the event %q belongs to the session %q", tiers.ErrKey, e.ID, e.Session), "append it there, or leave Session empty")

@@ -59,16 +59,20 @@ func (s *Store) Follow(ctx context.Context, id string, after uint64) iter.Seq2[E
 // wait ends with news, or when it is time to look.
 func (s *Store) wait(ctx context.Context, news <-chan struct{}) error {
 	patience, cancel := context.WithCancel(ctx)
-	over := make(chan error, 1)
-	go func() { over <- s.clock.Sleep(patience, pollEvery) }()
+	defer cancel()
+	var slept error
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		slept = s.clock.Sleep(patience, pollEvery)
+	}()
 	select {
 	case <-news:
 		cancel()
 		<-over
 		return context.Cause(ctx)
-	case err := <-over:
-		cancel()
-		return err
+	case <-over:
+		return slept
 	}
 }
 

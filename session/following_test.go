@@ -16,7 +16,7 @@ import (
 
 func TestFollowerSeesEventsAsTheyComeUntilTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, m := t.Context(), sagetest.Open(t)
+		ctx, m, clock := t.Context(), sagetest.Open(t), tiers.SystemClock()
 		s, other := session.New(m), session.New(m) // as another process would be
 		must(t, s.Start(ctx, session.State{SessionID: "s"}, session.Event{ID: "0", Method: "app.step"}))
 		for name, from := range map[string]*session.Store{"notified": s, "polling": other} {
@@ -28,7 +28,7 @@ func TestFollowerSeesEventsAsTheyComeUntilTheEnd(t *testing.T) {
 					got <- e
 				}
 			}()
-			began := time.Now()
+			began := clock.Now()
 			first := <-got
 			n := uint64(len(events(t, s, "s")))
 			for seq := first.Seq + 1; seq <= n; seq++ {
@@ -40,7 +40,7 @@ func TestFollowerSeesEventsAsTheyComeUntilTheEnd(t *testing.T) {
 					t.Errorf("%s: event %d came, want %d", name, e.Seq, n+uint64(i+1))
 				}
 			}
-			if waited := time.Since(began); name == "notified" && waited > 0 || waited > time.Second {
+			if waited := clock.Now().Sub(began); name == "notified" && waited > 0 || waited > time.Second {
 				t.Errorf("%s: three events took %v", name, waited)
 			}
 			must(t, s.End(ctx, "s"))

@@ -62,7 +62,7 @@ func (w *writer) copy(ctx context.Context, from string, at uint64) error {
 	if at == 0 {
 		return nil
 	}
-	inTx := &Store{shared: w.shared, parts: w.view.parts, tx: w.tx}
+	inTx := &Store{shared: w.shared, parts: w.parts, tx: w.tx}
 	for e, err := range inTx.list(ctx, from, manager.Limit(int(min(at, 1<<31)))) {
 		if err != nil {
 			return err

@@ -14,7 +14,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sagestore/sagestore/manager"
 	"github.com/sagestore/sagestore/sagetest"
 	"github.com/sagestore/sagestore/session"
 	"github.com/sagestore/sagestore/tiers"
@@ -59,25 +58,29 @@ func imported(t testing.TB, s *session.Store, text string, added, skipped int) {
 
 func TestUnknownMethodsAndMembersSurviveImportAndExport(t *testing.T) {
 	t.Parallel()
-	onEveryRouting(t, func(t *testing.T, r routing, m *manager.Manager, _ *sagetest.Clock) {
-		s := session.New(m)
-		imported(t, s, foreign, 6, 0)
-		imported(t, s, foreign, 0, 6)
-		once := export(t, s, "s")
-		other := session.New(sagetest.OpenWith(t, r.config(t, t.TempDir()), drivers()))
-		imported(t, other, once, 6, 0)
-		imported(t, other, foreign, 0, 6) // known by their IDs
-		twice := export(t, other, "s")
-		if diff := cmp.Diff(once, twice); diff != "" {
-			t.Errorf("the second export is another one:\n%s", diff)
-		}
-		for i, want := range strings.Split(strings.TrimSpace(foreign), "\n") {
-			got := strings.Split(strings.TrimSpace(twice), "\n")[i]
-			if diff := cmp.Diff(meaning(t, want), meaning(t, got)); diff != "" {
-				t.Errorf("line %d means something else:\n%s", i+1, diff)
+	for _, r := range routings() {
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			m, _ := r.open(t)
+			s := session.New(m)
+			imported(t, s, foreign, 6, 0)
+			imported(t, s, foreign, 0, 6)
+			once := export(t, s, "s")
+			other := session.New(sagetest.OpenWith(t, r.config(t, t.TempDir()), drivers()))
+			imported(t, other, once, 6, 0)
+			imported(t, other, foreign, 0, 6) // known by their IDs
+			twice := export(t, other, "s")
+			if diff := cmp.Diff(once, twice); diff != "" {
+				t.Errorf("the second export is another one:\n%s", diff)
 			}
-		}
-	})
+			for i, want := range strings.Split(strings.TrimSpace(foreign), "\n") {
+				got := strings.Split(strings.TrimSpace(twice), "\n")[i]
+				if diff := cmp.Diff(meaning(t, want), meaning(t, got)); diff != "" {
+					t.Errorf("line %d means something else:\n%s", i+1, diff)
+				}
+			}
+		})
+	}
 }
 
 func TestImportEndsNothingThatGoesOn(t *testing.T) {
@@ -183,17 +186,30 @@ func TestEventAsJSONIsANotification(t *testing.T) {
 		e    session.Event
 		want string
 	}{
-		{"session, turn and time are params", session.Event{Session: "s", Turn: "t", Method: "m", Time: at, Params: json.RawMessage(`{"b":1, "a":2}`)},
-			`{"jsonrpc":"2.0","method":"m","params":{"session_id":"s","turn_id":"t","b":1,"a":2,"timestamp":"2026-01-02T03:04:05+01:00"}}`},
+		{
+			"session, turn and time are params",
+			session.Event{Session: "s", Turn: "t", Method: "m", Time: at, Params: json.RawMessage(`{"b":1, "a":2}`)},
+			`{"jsonrpc":"2.0","method":"m","params":{"session_id":"s","turn_id":"t","b":1,"a":2,"timestamp":"2026-01-02T03:04:05+01:00"}}`,
+		},
 		{"no params where there is nothing to say", session.Event{Method: "m"}, `{"jsonrpc":"2.0","method":"m"}`},
-		{"what is there stays as it is", session.Event{Session: "s", Method: "m", Params: json.RawMessage(`{"session_id":7}`)},
-			`{"jsonrpc":"2.0","method":"m","params":{"session_id":7},"sagestore":{"session":"s"}}`},
-		{"a list has no room", session.Event{ID: "i", Seq: 2, Session: "s", Method: "m", Received: time.UnixMilli(5), Time: at, Params: json.RawMessage(`[1, 2]`)},
-			`{"jsonrpc":"2.0","method":"m","params":[1,2],"sagestore":{"id":"i","seq":2,"received":5,"session":"s","time":"2026-01-02T03:04:05+01:00"}}`},
-		{"characters stay", session.Event{Session: "a<b>", Method: "m", More: json.RawMessage(`{"id":1}`)},
-			`{"jsonrpc":"2.0","method":"m","params":{"session_id":"a<b>"},"id":1}`},
+		{
+			"what is there stays as it is",
+			session.Event{Session: "s", Method: "m", Params: json.RawMessage(`{"session_id":7}`)},
+			`{"jsonrpc":"2.0","method":"m","params":{"session_id":7},"sagestore":{"session":"s"}}`,
+		},
+		{
+			"a list has no room",
+			session.Event{ID: "i", Seq: 2, Session: "s", Method: "m", Received: time.UnixMilli(5), Time: at, Params: json.RawMessage(`[1, 2]`)},
+			`{"jsonrpc":"2.0","method":"m","params":[1,2],"sagestore":{"id":"i","seq":2,"received":5,"session":"s","time":"2026-01-02T03:04:05+01:00"}}`,
+		},
+		{
+			"characters stay",
+			session.Event{Session: "a<b>", Method: "m", More: json.RawMessage(`{"id":1}`)},
+			`{"jsonrpc":"2.0","method":"m","params":{"session_id":"a<b>"},"id":1}`,
+		},
 	} {
 		t.Run(c.why, func(t *testing.T) {
+			t.Parallel()
 			b, err := c.e.MarshalJSON()
 			must(t, err)
 			if string(b) != c.want {

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/google/uuid"
-
 	"github.com/sagestore/sagestore/knowledge"
 	"github.com/sagestore/sagestore/manager"
 	"github.com/sagestore/sagestore/tiers"
@@ -74,7 +72,11 @@ func (s *Store) prepare(id string, events []Event) ([]Event, error) {
 	now := s.now()
 	for i, e := range events {
 		if e.ID == "" {
-			e.ID = uuid.NewString()
+			id, err := newID()
+			if err != nil {
+				return nil, err
+			}
+			e.ID = id
 		}
 		if e.Time.IsZero() {
 			e.Time = now
@@ -204,7 +206,7 @@ func (w *writer) flush(ctx context.Context) error {
 func (w *writer) save(ctx context.Context) error {
 	events, ids := make(map[string]stored, len(w.added)), make(map[string]place, len(w.added))
 	for i := range w.added {
-		e := &w.added[i]
+		e := w.added[i]
 		events[eventKey(w.id, e.Seq)] = e.stored()
 		ids[idKey(w.id, e.ID)] = place{e.Seq}
 	}

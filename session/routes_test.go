@@ -67,17 +67,11 @@ func (r routing) config(t testing.TB, dir string) *config.Config {
 	return cfg
 }
 
-// onEveryRouting runs a test with a manager of each routing and its clock.
-func onEveryRouting(t *testing.T, test func(t *testing.T, r routing, m *manager.Manager, clock *sagetest.Clock)) {
+// open opens a manager of the routing with a clock of its own.
+func (r routing) open(t testing.TB) (*manager.Manager, *sagetest.Clock) {
 	t.Helper()
-	for _, r := range routings() {
-		t.Run(r.name, func(t *testing.T) {
-			t.Parallel()
-			clock := sagetest.NewClock(start)
-			m := sagetest.OpenWith(t, r.config(t, t.TempDir()), all.Tiers(), manager.WithClock(clock))
-			test(t, r, m, clock)
-		})
-	}
+	clock := sagetest.NewClock(start)
+	return sagetest.OpenWith(t, r.config(t, t.TempDir()), drivers(), manager.WithClock(clock)), clock
 }
 
 func open(t testing.TB, cfg *config.Config, opts ...manager.OpenOption) *manager.Manager {
@@ -95,6 +89,7 @@ func must(t testing.TB, err error) {
 }
 
 func value[T any](t testing.TB) func(v T, err error) T {
+	t.Helper()
 	return func(v T, err error) T {
 		t.Helper()
 		must(t, err)

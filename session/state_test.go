@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/sagestore/sagestore/manager"
 	"github.com/sagestore/sagestore/sagetest"
 	"github.com/sagestore/sagestore/session"
 	"github.com/sagestore/sagestore/tiers"
@@ -29,101 +28,114 @@ func full() session.State {
 
 func TestStateComesBackWhole(t *testing.T) {
 	t.Parallel()
-	onEveryRouting(t, func(t *testing.T, r routing, m *manager.Manager, clock *sagetest.Clock) {
-		ctx, s := t.Context(), session.New(m)
-		must(t, s.Check())
-		st := full()
-		must(t, s.Start(ctx, st))
-		got := value[session.State](t)(s.Load(ctx, "s-1"))
-		if diff := cmp.Diff(full(), got, ownOnly); diff != "" {
-			t.Fatalf("it came back as another one:\n%s", diff)
-		}
-		if !r.server {
-			clock.Advance(25 * time.Hour)
-			got = value[session.State](t)(s.Load(ctx, "s-1"))
-			want := full()
-			want.History, want.Expired = nil, []session.Part{session.PartHistory}
-			if diff := cmp.Diff(want, got, ownOnly); diff != "" {
-				t.Errorf("a day later:\n%s", diff)
+	for _, r := range routings() {
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			m, clock := r.open(t)
+			ctx, s := t.Context(), session.New(m)
+			must(t, s.Check())
+			st := full()
+			must(t, s.Start(ctx, st))
+			got := value[session.State](t)(s.Load(ctx, "s-1"))
+			if diff := cmp.Diff(full(), got, ownOnly); diff != "" {
+				t.Fatalf("it came back as another one:\n%s", diff)
 			}
-		}
-		must(t, s.End(ctx, "s-1"))
-		got = value[session.State](t)(s.Load(ctx, "s-1"))
-		if got.UserID != "user-42" || got.Preferences["theme"] != "dark" || got.Context != nil || got.EndedAt.IsZero() || !slices.Contains(got.Expired, session.PartContext) {
-			t.Errorf("after the end it is %+v", got)
-		}
-		n := 0
-		for range m.List(ctx, "session.context") {
-			n++
-		}
-		if n != 0 {
-			t.Errorf("%d records of the context are left", n)
-		}
-		wantIs(t, s.Save(ctx, &got), tiers.ErrSessionEnded, "save after the end")
-		wantIs(t, s.AddQuery(ctx, "s-1", "late"), tiers.ErrSessionEnded, "add a query after the end")
-		_, err := s.Load(ctx, "s-2")
-		wantIs(t, err, tiers.ErrNotFound, "load what is not there")
+			if !r.server {
+				clock.Advance(25 * time.Hour)
+				got = value[session.State](t)(s.Load(ctx, "s-1"))
+				want := full()
+				want.History, want.Expired = nil, []session.Part{session.PartHistory}
+				if diff := cmp.Diff(want, got, ownOnly); diff != "" {
+					t.Errorf("a day later:\n%s", diff)
+				}
+			}
+			must(t, s.End(ctx, "s-1"))
+			got = value[session.State](t)(s.Load(ctx, "s-1"))
+			if got.UserID != "user-42" || got.Preferences["theme"] != "dark" || got.Context != nil || got.EndedAt.IsZero() || !slices.Contains(got.Expired, session.PartContext) {
+				t.Errorf("after the end it is %+v", got)
+			}
+			n := 0
+			for _, err := range m.List(ctx, "session.context") {
+				must(t, err)
+				n++
+			}
+			if n != 0 {
+				t.Errorf("%d records of the context are left", n)
+			}
+			wantIs(t, s.Save(ctx, &got), tiers.ErrSessionEnded, "save after the end")
+			wantIs(t, s.AddQuery(ctx, "s-1", "late"), tiers.ErrSessionEnded, "add a query after the end")
+			_, err := s.Load(ctx, "s-2")
+			wantIs(t, err, tiers.ErrNotFound, "load what is not there")
 
-		value[uint64](t)(s.Resume(ctx, "s-1"))
-		got.Context = map[string]any{"goal": "again"}
-		must(t, s.Save(ctx, &got))
-		if got = value[session.State](t)(s.Load(ctx, "s-1")); got.Context["goal"] != "again" || !got.EndedAt.IsZero() {
-			t.Errorf("resumed it is %+v", got)
-		}
-	})
+			value[uint64](t)(s.Resume(ctx, "s-1"))
+			got.Context = map[string]any{"goal": "again"}
+			must(t, s.Save(ctx, &got))
+			if got = value[session.State](t)(s.Load(ctx, "s-1")); got.Context["goal"] != "again" || !got.EndedAt.IsZero() {
+				t.Errorf("resumed it is %+v", got)
+			}
+		})
+	}
 }
 
 func TestSaveReplacesContextAndAddsToHistory(t *testing.T) {
 	t.Parallel()
-	onEveryRouting(t, func(t *testing.T, _ routing, m *manager.Manager, _ *sagetest.Clock) {
-		ctx, s := t.Context(), session.New(m)
-		must(t, s.Start(ctx, full()))
-		st := value[session.State](t)(s.Load(ctx, "s-1"))
-		old := value[session.State](t)(s.Load(ctx, "s-1"))
-		st.Context = map[string]any{"goal": "another"}
-		st.Preferences = nil // stays
-		st.History = append(st.History, "fourth")
-		must(t, s.Save(ctx, &st))
-		must(t, s.Save(ctx, &st))
-		must(t, s.AddQuery(ctx, "s-1", "fifth"))
-		must(t, s.Save(ctx, &old)) // takes no query away
-		st.History = append(st.History, "sixth")
-		must(t, s.Save(ctx, &st))
-		got := value[session.State](t)(s.Load(ctx, "s-1"))
-		if want := []string{"first", "second", "third", "fourth", "fifth", "sixth"}; !slices.Equal(got.History, want) {
-			t.Errorf("the history is %q", got.History)
-		}
-		if diff := cmp.Diff(map[string]any{"goal": "another"}, got.Context); diff != "" || got.Preferences["theme"] != "dark" {
-			t.Errorf("context and preferences are %v, %v", got.Context, got.Preferences)
-		}
-		made := session.State{SessionID: "s-1", History: []string{"fifth", "sixth", "seventh"}} // by hand
-		must(t, s.Save(ctx, &made))
-		made = session.State{SessionID: "s-1", History: []string{"first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth"}}
-		must(t, s.Save(ctx, &made))
-		if got = value[session.State](t)(s.Load(ctx, "s-1")); got.History[len(got.History)-1] != "eighth" {
-			t.Errorf("the history is %q", got.History)
-		}
-		must(t, s.Save(ctx, &session.State{SessionID: "s-1", Context: map[string]any{}, Preferences: map[string]any{}}))
-		if got = value[session.State](t)(s.Load(ctx, "s-1")); got.Context != nil || len(got.Preferences) != 0 || got.Expired != nil {
-			t.Errorf("emptied it is %+v", got)
-		}
-	})
+	for _, r := range routings() {
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			m, _ := r.open(t)
+			ctx, s := t.Context(), session.New(m)
+			must(t, s.Start(ctx, full()))
+			st := value[session.State](t)(s.Load(ctx, "s-1"))
+			old := value[session.State](t)(s.Load(ctx, "s-1"))
+			st.Context = map[string]any{"goal": "another"}
+			st.Preferences = nil // stays
+			st.History = append(st.History, "fourth")
+			must(t, s.Save(ctx, &st))
+			must(t, s.Save(ctx, &st))
+			must(t, s.AddQuery(ctx, "s-1", "fifth"))
+			must(t, s.Save(ctx, &old)) // takes no query away
+			st.History = append(st.History, "sixth")
+			must(t, s.Save(ctx, &st))
+			got := value[session.State](t)(s.Load(ctx, "s-1"))
+			if want := []string{"first", "second", "third", "fourth", "fifth", "sixth"}; !slices.Equal(got.History, want) {
+				t.Errorf("the history is %q", got.History)
+			}
+			if diff := cmp.Diff(map[string]any{"goal": "another"}, got.Context); diff != "" || got.Preferences["theme"] != "dark" {
+				t.Errorf("context and preferences are %v, %v", got.Context, got.Preferences)
+			}
+			made := session.State{SessionID: "s-1", History: []string{"fifth", "sixth", "seventh"}} // by hand
+			must(t, s.Save(ctx, &made))
+			made = session.State{SessionID: "s-1", History: []string{"first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth"}}
+			must(t, s.Save(ctx, &made))
+			if got = value[session.State](t)(s.Load(ctx, "s-1")); got.History[len(got.History)-1] != "eighth" {
+				t.Errorf("the history is %q", got.History)
+			}
+			must(t, s.Save(ctx, &session.State{SessionID: "s-1", Context: map[string]any{}, Preferences: map[string]any{}}))
+			if got = value[session.State](t)(s.Load(ctx, "s-1")); got.Context != nil || len(got.Preferences) != 0 || got.Expired != nil {
+				t.Errorf("emptied it is %+v", got)
+			}
+		})
+	}
 }
 
 func TestHistoryKeepsTheLastQueries(t *testing.T) {
 	t.Parallel()
-	onEveryRouting(t, func(t *testing.T, _ routing, m *manager.Manager, _ *sagetest.Clock) {
-		ctx, s := t.Context(), session.New(m, session.WithHistory(5))
-		must(t, s.Start(ctx, session.State{SessionID: "s", History: []string{"a", "b", "c", "d", "e", "f", "g"}}))
-		var work sync.WaitGroup
-		for range 3 {
-			work.Go(func() { must(t, s.AddQuery(ctx, "s", "q")) })
-		}
-		work.Wait()
-		if got := value[session.State](t)(s.Load(ctx, "s")).History; !slices.Equal(got, []string{"f", "g", "q", "q", "q"}) {
-			t.Errorf("kept %q", got)
-		}
-	})
+	for _, r := range routings() {
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			m, _ := r.open(t)
+			ctx, s := t.Context(), session.New(m, session.WithHistory(5))
+			must(t, s.Start(ctx, session.State{SessionID: "s", History: []string{"a", "b", "c", "d", "e", "f", "g"}}))
+			var work sync.WaitGroup
+			for range 3 {
+				work.Go(func() { must(t, s.AddQuery(ctx, "s", "q")) })
+			}
+			work.Wait()
+			if got := value[session.State](t)(s.Load(ctx, "s")).History; !slices.Equal(got, []string{"f", "g", "q", "q", "q"}) {
+				t.Errorf("kept %q", got)
+			}
+		})
+	}
 }
 
 func TestStateOfOneSessionIsNotAnothers(t *testing.T) {

@@ -104,7 +104,7 @@ func New(s manager.Scope, opts ...Option) *Store {
 // committed with the rest. Following waits for others, so it can't be done there.
 func (s *Store) In(tx *manager.Tx) *Store {
 	in := *s
-	in.tx, in.parts = tx, s.parts.in(tx)
+	in.tx, in.parts = tx, s.in(tx)
 	return &in
 }
 
@@ -121,7 +121,7 @@ const conflicts = 100
 // callers of this process that change the session take turns.
 func (s *Store) update(ctx context.Context, id string, fn func(v view) error) error {
 	if s.tx != nil {
-		return s.tx.Update(ctx, func(tx *manager.Tx) error { return fn(view{s, s.parts.in(tx), tx}) })
+		return s.tx.Update(ctx, func(tx *manager.Tx) error { return fn(view{s, s.in(tx), tx}) })
 	}
 	done, err := s.turns.wait(ctx, id)
 	if err != nil {
@@ -132,7 +132,7 @@ func (s *Store) update(ctx context.Context, id string, fn func(v view) error) er
 }
 
 func (s *Store) transact(ctx context.Context, fn func(v view) error) error {
-	return s.m.Update(ctx, func(tx *manager.Tx) error { return fn(view{s, s.parts.in(tx), tx}) }, manager.WithRetry(conflicts))
+	return s.m.Update(ctx, func(tx *manager.Tx) error { return fn(view{s, s.in(tx), tx}) }, manager.WithRetry(conflicts))
 }
 
 // view is the store in a transaction.
@@ -147,7 +147,7 @@ func (s *Store) read(ctx context.Context, fn func(p parts) error) error {
 	if s.tx != nil {
 		return fn(s.parts)
 	}
-	return s.m.View(ctx, func(tx *manager.Tx) error { return fn(s.parts.in(tx)) })
+	return s.m.View(ctx, func(tx *manager.Tx) error { return fn(s.in(tx)) })
 }
 
 func (s *Store) now() time.Time { return s.clock.Now().UTC() }

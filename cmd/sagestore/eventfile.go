@@ -131,7 +131,7 @@ func exportTo(ctx context.Context, s *session.Store, id, path string) (err error
 	if _, err := s.Info(ctx, id); err != nil {
 		return err // before there is a file
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // the user names the file
 	if err != nil {
 		return usagef("name another file, or add to this one with --append", "%w", err)
 	}
@@ -141,7 +141,7 @@ func exportTo(ctx context.Context, s *session.Store, id, path string) (err error
 
 // appendEvents adds to a file what it does not have.
 func appendEvents(ctx context.Context, s *session.Store, id, path string) (err error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600) //nolint:gosec // the user names the file
 	if err != nil {
 		return err
 	}
@@ -207,7 +207,7 @@ func (a *app) open(path string) (in io.ReadCloser, name string, err error) {
 	if path == "-" {
 		return io.NopCloser(a.in), "standard input", nil
 	}
-	f, err := os.Open(path)
+	f, err := os.Open(path) //nolint:gosec // the user names the file
 	if err != nil {
 		return nil, "", usagef("", "%w", err)
 	}
@@ -219,7 +219,7 @@ func inFile(name string, err error) error {
 	lines, rest := &linesError{file: name}, []error{}
 	var sort func(err error)
 	sort = func(err error) {
-		if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // what was joined is taken apart
+		if joined, ok := err.(interface{ Unwrap() []error }); ok {
 			for _, one := range joined.Unwrap() {
 				sort(one)
 			}

@@ -51,7 +51,7 @@ func (a *app) width() int {
 	if !ok {
 		return 0
 	}
-	w, _, err := term.GetSize(int(f.Fd())) //nolint:gosec // a descriptor fits
+	w, _, err := term.GetSize(int(f.Fd()))
 	if err != nil {
 		return 0
 	}
