@@ -60,13 +60,14 @@ func TestNewAgentHasWhatItWasGivenAndNothingElse(t *testing.T) {
 	if _, found := a.Get("counter"); found {
 		t.Error("a value was found that nobody set")
 	}
-	if agent.NewState("", "", "").ID == agent.NewState("", "", "").ID {
+	if one, other := agent.NewState("", "", ""), agent.NewState("", "", ""); one.ID == other.ID {
 		t.Error("two made ids are the same")
 	}
 }
 
 func TestAgentComesBackAsItWasSaved(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
+		t.Helper()
 		ctx := t.Context()
 		a := agent.NewState("agent-1", "Test Agent", "gpt-4")
 		a.SystemPrompt, a.Capabilities = "Be brief.", []string{"search", "code"}
@@ -106,6 +107,7 @@ func TestAgentComesBackAsItWasSaved(t *testing.T) {
 
 func TestAgentIsCreatedOnceAndSavedByRevision(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
+		t.Helper()
 		ctx := t.Context()
 		a := agent.NewState("agent-1", "One", "")
 		ok(t, h.Save(ctx, a))
@@ -124,6 +126,7 @@ func TestAgentIsCreatedOnceAndSavedByRevision(t *testing.T) {
 
 func TestDeletedAgentStaysDeleted(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
+		t.Helper()
 		ctx := t.Context()
 		a, other := agent.NewState("agent-1", "", ""), agent.NewState("agent-2", "", "")
 		ok(t, h.Save(ctx, a))
@@ -182,6 +185,7 @@ func ids(t testing.TB, m *manager.Manager, of ...string) (keys []string) {
 
 func TestAgentsAreListedInOrderOfTheirIDs(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
+		t.Helper()
 		ctx := t.Context()
 		names := []string{"../x", "A", "a", "a/b", "a.json", "b c", "é"} // "/" sorts as "%2F"
 		for _, id := range []string{"a/b", "é", "A", "../x", "a.json", "b c", "a"} {
@@ -245,6 +249,7 @@ func TestOnlyWhatDiffersOfCustomIsWritten(t *testing.T) {
 
 func TestTransactionHoldsAgentAndTheAppsOwnRecords(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
+		t.Helper()
 		ctx := t.Context()
 		a := agent.NewState("a", "", "")
 		stop := errors.New("no")

@@ -12,6 +12,7 @@ import (
 	"github.com/sagestore/sagestore/agent"
 	"github.com/sagestore/sagestore/manager"
 	"github.com/sagestore/sagestore/sagetest"
+	"github.com/sagestore/sagestore/tiers"
 )
 
 // kilobyte is a message of 1 KiB.
@@ -47,9 +48,9 @@ func BenchmarkFlat(b *testing.B) {
 	took := make([][2][]time.Duration, len(lengths))
 	for i := 0; b.Loop(); i++ {
 		for j, h := range houses {
-			start := time.Now()
+			start := tiers.SystemClock().Now()
 			must(h.AppendMessage(b.Context(), talks[j].ID, kilobyte(i)))(b)
-			appended := time.Now()
+			appended := tiers.SystemClock().Now()
 			must(h.Checkpoint(b.Context(), agent.CheckpointInfo{AgentID: "a", Kind: agent.Automatic, Iteration: i}))(b)
 			took[j][0] = append(took[j][0], appended.Sub(start))
 			took[j][1] = append(took[j][1], time.Since(appended))

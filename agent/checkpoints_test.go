@@ -46,6 +46,7 @@ func diff(a, b whole) string {
 
 func TestCheckpointComesBackWithWhatItWasGiven(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
+		t.Helper()
 		ctx := t.Context()
 		talk(t, h.Store, "a", "one", "two")
 		in := agent.CheckpointInfo{
@@ -73,6 +74,7 @@ func TestCheckpointComesBackWithWhatItWasGiven(t *testing.T) {
 
 func TestRestoreMakesTheAgentWhatItWas(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
+		t.Helper()
 		ctx := t.Context()
 		kept, dropped := talk(t, h.Store, "a", "one", "two", "three"), talk(t, h.Store, "a", "other")
 		a := must(h.Load(ctx, "a"))(t)
@@ -122,6 +124,7 @@ func TestRestoreMakesTheAgentWhatItWas(t *testing.T) {
 
 func TestDeletedConversationGoesWithTheLastCheckpointThatShowsIt(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
+		t.Helper()
 		ctx := t.Context()
 		c := talk(t, h.Store, "a", "one")
 		made := must(h.Checkpoint(ctx, agent.CheckpointInfo{AgentID: "a"}))(t)
@@ -141,7 +144,7 @@ func TestDeletedConversationGoesWithTheLastCheckpointThatShowsIt(t *testing.T) {
 	})
 }
 
-// damaged changes one stored record below the store's back.
+// damaged changes one stored record below the store's back, or removes it.
 func damaged(t testing.TB, m *manager.Manager, category, prefix, from, to string) {
 	t.Helper()
 	for item, err := range m.List(t.Context(), category, manager.Prefix(prefix)) {
@@ -149,6 +152,10 @@ func damaged(t testing.TB, m *manager.Manager, category, prefix, from, to string
 		var e manager.Encoded
 		ok(t, item.Decode(&e))
 		if text := string(e.Value); strings.Contains(text, from) {
+			if to == "" {
+				must(m.Delete(t.Context(), category, item.Key))(t)
+				return
+			}
 			e.Value = []byte(strings.Replace(text, from, to, 1))
 			ok(t, m.Save(t.Context(), category, item.Key, e))
 			return
@@ -158,25 +165,14 @@ func damaged(t testing.TB, m *manager.Manager, category, prefix, from, to string
 }
 
 func TestDamagedCheckpointIsNotRestored(t *testing.T) {
-	for why, spoil := range map[string]func(testing.TB, *manager.Manager){
-		"a message was changed":     func(t testing.TB, m *manager.Manager) { damaged(t, m, "agent.conversations", "msg/", "two", "twp") },
-		"what was kept was changed": func(t testing.TB, m *manager.Manager) { damaged(t, m, "agent.conversations", "hist/", "one", "onf") },
-		"the state was changed":     func(t testing.TB, m *manager.Manager) { damaged(t, m, "agent.state", "own/", "41", "42") },
-		"its sum was changed": func(t testing.TB, m *manager.Manager) {
-			damaged(t, m, "agent.checkpoints", "info/", `"sha256":"`, `"sha256":"f`)
-		},
-		"its iteration was changed": func(t testing.TB, m *manager.Manager) {
-			damaged(t, m, "agent.checkpoints", "info/", `"iteration":2`, `"iteration":3`)
-		},
-		"a message is missing": func(t testing.TB, m *manager.Manager) {
-			for item, err := range m.List(t.Context(), "agent.conversations", manager.Prefix("msg/")) {
-				ok(t, err)
-				must(m.Delete(t.Context(), "agent.conversations", item.Key))(t)
-			}
-		},
-		"its number is another's": func(t testing.TB, m *manager.Manager) {
-			damaged(t, m, "agent.checkpoints", "info/", `"kind":"manual"`, `"kind":"automatic"`)
-		},
+	for why, spoil := range map[string]struct{ category, prefix, from, to string }{
+		"a message was changed":     {"agent.conversations", "msg/", "two", "twp"},
+		"a message is missing":      {"agent.conversations", "msg/", "two", ""},
+		"what was kept was changed": {"agent.conversations", "hist/", "one", "onf"},
+		"the state was changed":     {"agent.state", "own/", "41", "42"},
+		"its sum was changed":       {"agent.checkpoints", "info/", `"sha256":"`, `"sha256":"f`},
+		"its iteration was changed": {"agent.checkpoints", "info/", `"iteration":2`, `"iteration":3`},
+		"its kind was changed":      {"agent.checkpoints", "info/", `"kind":"manual"`, `"kind":"automatic"`},
 	} {
 		t.Run(why, func(t *testing.T) {
 			h := open(t, routings()[1])
@@ -189,7 +185,7 @@ func TestDamagedCheckpointIsNotRestored(t *testing.T) {
 			m := must(h.LoadConversation(ctx, c.ID, agent.Page{}))(t).Messages[0]
 			m.Content = "edited"
 			ok(t, h.EditMessage(ctx, c.ID, m))
-			spoil(t, h.m)
+			damaged(t, h.m, spoil.category, spoil.prefix, spoil.from, spoil.to)
 			_, err := h.Restore(ctx, "a", older.ID, agent.RestoreOptions{})
 			isErr(t, err, tiers.ErrCorrupt)
 			_, err = h.LoadCheckpoint(ctx, "a", older.ID)
@@ -255,6 +251,7 @@ func TestOrderOfCheckpointsIsThatOfTheirMaking(t *testing.T) {
 
 func TestPruneLeavesAsManyAsItIsTold(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
+		t.Helper()
 		ctx := t.Context()
 		for agentID, n := range map[string]int{"a": 8, "b": 3} {
 			c := talk(t, h.Store, agentID, "one")
@@ -316,6 +313,7 @@ func TestMaximumTakesTheOldestAutomaticFirst(t *testing.T) {
 
 func TestSameIDAgainIsTheSameCheckpointOrRefused(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
+		t.Helper()
 		ctx := t.Context()
 		c := talk(t, h.Store, "a", "one")
 		talk(t, h.Store, "b", "one")
@@ -348,6 +346,7 @@ func TestSameIDAgainIsTheSameCheckpointOrRefused(t *testing.T) {
 
 func TestUnknownCheckpointsAreNotFound(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
+		t.Helper()
 		ctx := t.Context()
 		_, err := h.LoadCheckpoint(ctx, "", "unknown")
 		isErr(t, err, tiers.ErrNotFound)
@@ -361,6 +360,7 @@ func TestUnknownCheckpointsAreNotFound(t *testing.T) {
 
 func TestConcurrentCheckpointsAreAllMade(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
+		t.Helper()
 		ctx := t.Context()
 		c := talk(t, h.Store, "a", "one")
 		var wg sync.WaitGroup
@@ -387,6 +387,7 @@ func TestConcurrentCheckpointsAreAllMade(t *testing.T) {
 
 func TestCheckpointOfOneConversationRestoresItAlone(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
+		t.Helper()
 		ctx := t.Context()
 		one, two := talk(t, h.Store, "a", "one"), talk(t, h.Store, "a", "two")
 		made := must(h.Checkpoint(ctx, agent.CheckpointInfo{AgentID: "a", Conversation: one.ID}))(t)
@@ -402,6 +403,7 @@ func TestCheckpointOfOneConversationRestoresItAlone(t *testing.T) {
 
 func TestForkIsAnAgentOfItsOwn(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
+		t.Helper()
 		ctx := t.Context()
 		c := talk(t, h.Store, "a", "one")
 		a := must(h.Load(ctx, "a"))(t)
@@ -424,6 +426,7 @@ func TestForkIsAnAgentOfItsOwn(t *testing.T) {
 
 func TestCheckpointTravelsAsBytes(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
+		t.Helper()
 		ctx := t.Context()
 		conv := talk(t, h.Store, "a", "one", "two")
 		made := must(h.Checkpoint(ctx, agent.CheckpointInfo{AgentID: "a", Iteration: 7, Name: "n"}))(t)

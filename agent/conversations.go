@@ -114,11 +114,11 @@ func (s *Store) createConversation(ctx context.Context, c *Conversation) (*edit,
 	if h.Created.IsZero() {
 		h.Created = now(s.core.clock)
 	}
-	return e, h, e.placeHead(ctx, h, nil)
+	return e, h, e.placeHead(ctx, h)
 }
 
 // placeHead stores a head where none is, with what finds it.
-func (e *edit) placeHead(ctx context.Context, h *headRecord, raw json.RawMessage) error {
+func (e *edit) placeHead(ctx context.Context, h *headRecord) error {
 	ref := conversationRef{AgentID: h.AgentID, Agent: e.au, Inner: h.Inner}
 	if err := e.save(ctx, e.conversations, atID+manager.Key(h.ID), ref); err != nil {
 		return err

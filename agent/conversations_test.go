@@ -48,6 +48,7 @@ func TestNewConversationIsEmpty(t *testing.T) {
 
 func TestConversationComesBackAsItWasSaved(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
+		t.Helper()
 		ctx := t.Context()
 		ok(t, h.Save(ctx, agent.NewState("a", "", "")))
 		c := agent.NewConversation("a")
@@ -80,6 +81,7 @@ func TestConversationComesBackAsItWasSaved(t *testing.T) {
 
 func TestMessagesAreStoredOnceHoweverOftenTheyAreAppended(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
+		t.Helper()
 		ctx := t.Context()
 		c := talk(t, h.Store, "a")
 		m := agent.NewMessage(agent.User, "one")
@@ -107,6 +109,7 @@ func TestMessagesAreStoredOnceHoweverOftenTheyAreAppended(t *testing.T) {
 
 func TestAppendersLoseNothing(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
+		t.Helper()
 		ctx := t.Context()
 		c := talk(t, h.Store, "a")
 		const callers, times = 8, 15
@@ -139,6 +142,7 @@ func TestAppendersLoseNothing(t *testing.T) {
 
 func TestOldCopyOfAConversationTakesNothingAway(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
+		t.Helper()
 		ctx := t.Context()
 		c := talk(t, h.Store, "a", "one")
 		old := must(h.LoadConversation(ctx, c.ID, agent.Page{}))(t)
@@ -273,6 +277,7 @@ func TestTitleIsCutBetweenCharacters(t *testing.T) {
 
 func TestAutoTitleIsTheFirstUserMessageWithText(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
+		t.Helper()
 		ctx := t.Context()
 		c := talk(t, h.Store, "a")
 		if got := must(h.AutoTitle(ctx, c.ID))(t); got != "" {
@@ -290,6 +295,7 @@ func TestAutoTitleIsTheFirstUserMessageWithText(t *testing.T) {
 
 func TestEditedMessageKeepsItsPlace(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
+		t.Helper()
 		ctx := t.Context()
 		c := talk(t, h.Store, "a", "one", "two", "three")
 		m := must(h.LoadConversation(ctx, c.ID, agent.Page{}))(t).Messages[1]
@@ -304,6 +310,7 @@ func TestEditedMessageKeepsItsPlace(t *testing.T) {
 
 func TestActiveConversationsAreThoseNotArchived(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
+		t.Helper()
 		ctx := t.Context()
 		one, two := talk(t, h.Store, "a"), talk(t, h.Store, "a")
 		active := func() []string { return must(h.Load(ctx, "a"))(t).Active }
@@ -335,6 +342,7 @@ func TestActiveConversationsAreThoseNotArchived(t *testing.T) {
 
 func TestConversationsAreListedByTheirNewestMessage(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
+		t.Helper()
 		ctx := t.Context()
 		at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 		for i, id := range []string{"old", "new", "same-b", "same-a"} {

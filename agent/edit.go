@@ -28,8 +28,8 @@ func (s *Store) edit(au string, led ledger) *edit {
 // since is the number of the first checkpoint that will show what is written now.
 func (e *edit) since() uint64 { return e.led.Last + 1 }
 
-// home answers the category that keeps a part, with its key in it.
-func (s *Store) home(part, key string) *manager.Collection[json.RawMessage] {
+// home answers the category that keeps a part.
+func (s *Store) home(part string) *manager.Collection[json.RawMessage] {
 	if part == partState || strings.HasPrefix(part, partOwn) {
 		return s.state
 	}
@@ -38,7 +38,7 @@ func (s *Store) home(part, key string) *manager.Collection[json.RawMessage] {
 
 // put replaces a part by another form of it; nil is none, before or after.
 func (e *edit) put(ctx context.Context, u *unit, part, key string, old, raw json.RawMessage, opts ...manager.SaveOption) error {
-	c := e.home(part, key)
+	c := e.home(part)
 	if old != nil {
 		u.count(part, old, -1)
 		if err := e.keep(ctx, part, old); err != nil {
@@ -60,7 +60,7 @@ func (e *edit) keep(ctx context.Context, part string, old json.RawMessage) error
 	if since > e.led.Newest {
 		return e.giveUp(ctx, part, old)
 	}
-	return e.home(part, "").Save(ctx, historyKey(e.au, e.since(), since, part), old)
+	return e.home(part).Save(ctx, historyKey(e.au, e.since(), since, part), old)
 }
 
 // unit answers the counts of the agent's own records, or of a conversation, for
@@ -164,20 +164,23 @@ func (e *edit) hold(ctx context.Context, cu string, contents map[string]string) 
 	return nil
 }
 
+// held answers the digests of what a message's record holds. Of a damaged one it is
+// nothing: that stays until the conversation goes.
+func held(raw json.RawMessage) []string {
+	var r struct {
+		Contents map[int]string `json:"contents"`
+	}
+	_ = json.Unmarshal(raw, &r)
+	return slices.Compact(slices.Sorted(maps.Values(r.Contents)))
+}
+
 // giveUp takes note that a record that held contents is no more.
 func (e *edit) giveUp(ctx context.Context, part string, raw json.RawMessage) error {
 	cu, _, ok := parseMessagePart(part)
 	if !ok {
 		return nil
 	}
-	var held struct {
-		Contents map[int]string `json:"contents"`
-	}
-	if json.Unmarshal(raw, &held) != nil {
-		return nil // damaged: what it held stays until the conversation goes
-	}
-	hashes := slices.Sorted(maps.Values(held.Contents))
-	for _, hash := range slices.Compact(hashes) {
+	for _, hash := range held(raw) {
 		content, count := e.contentKeys(cu, hash)
 		h, _, err := load[holders](ctx, e.Store, e.conversations, count)
 		if err != nil {

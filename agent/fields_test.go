@@ -34,6 +34,7 @@ func wantFields(t testing.TB, f *agent.Fields, want map[string]string) {
 
 func TestFieldsOfAnAgent(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
+		t.Helper()
 		ctx := t.Context()
 		f, other := h.Fields("a/gent %"), h.Fields("a")
 		wantFields(t, f, map[string]string{})
@@ -79,6 +80,7 @@ func TestFieldsOfAnAgent(t *testing.T) {
 
 func TestFieldsAreSavedTogetherOrNot(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
+		t.Helper()
 		ctx, f := t.Context(), h.Fields("a")
 		ok(t, f.Save(ctx, "d", 1))
 		for name, all := range map[string]map[string]any{

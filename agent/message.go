@@ -92,7 +92,12 @@ func (m *Message) outcome() CallStatus {
 // checked answers a copy of an app's message with what it left out filled in, or
 // everything that is wrong with it. Words that nobody knows and arguments that
 // are no object are let through for an import.
-func (m Message) checked(c tiers.Clock, lenient bool) (Message, error) {
+func (m *Message) checked(c tiers.Clock, lenient bool) (Message, error) {
+	out := *m
+	return out, out.settle(c, lenient)
+}
+
+func (m *Message) settle(c tiers.Clock, lenient bool) error {
 	errs := []error{checkID("message", m.ID)}
 	if !lenient {
 		errs = append(errs, known("role", m.Role, Roles()))
@@ -112,9 +117,9 @@ func (m Message) checked(c tiers.Clock, lenient bool) (Message, error) {
 		errs = append(errs, m.Attachments[i].settle(lenient))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return m, fmt.Errorf("message %q: %w", m.ID, err)
+		return fmt.Errorf("message %q: %w", m.ID, err)
 	}
-	return m, nil
+	return nil
 }
 
 func (t *ToolCall) settle(lenient bool) error {

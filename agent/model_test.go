@@ -13,6 +13,7 @@ import (
 
 	"github.com/sagestore/sagestore/agent"
 	"github.com/sagestore/sagestore/manager"
+	"github.com/sagestore/sagestore/tiers"
 )
 
 // model keeps what a store should hold of one agent, and whole copies for its
@@ -294,9 +295,9 @@ func TestChangesCheckpointsAndRestoresAreThoseOfWholeCopies(t *testing.T) {
 	for _, r := range routings()[:2] {
 		t.Run(r.name, func(t *testing.T) {
 			h := open(t, r)
-			until := time.Now().Add(4 * time.Second)
+			until := tiers.SystemClock().Now().Add(2 * time.Second)
 			rapid.Check(t, func(t *rapid.T) {
-				if time.Now().After(until) {
+				if tiers.SystemClock().Now().After(until) {
 					return // bounded in time, not in number, since disks differ
 				}
 				m := &model{s: h.Store, m: h.m, talks: map[string][]said{}, archived: map[string]bool{}, custom: map[string]int{}}

@@ -25,6 +25,7 @@ func persist[T any](t testing.TB, f *agent.Fields, name string, initial T) *agen
 
 func TestPersistedValueIsThereAgain(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
+		t.Helper()
 		ctx := t.Context()
 		p := persist(t, h.Fields("a"), "count", 7)
 		if there, err := h.Fields("a").Exists(ctx); there || err != nil || p.Get() != 7 {
@@ -53,6 +54,7 @@ func TestPersistedValueIsThereAgain(t *testing.T) {
 
 func TestSetOfAnOldHandleIsAConflict(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
+		t.Helper()
 		ctx, f := t.Context(), h.Fields("a")
 		one, other := persist(t, f, "v", "new"), persist(t, f, "v", "new")
 		ok(t, one.Set(ctx, "one"))
@@ -96,6 +98,7 @@ func TestSetOfAnOldHandleIsAConflict(t *testing.T) {
 
 func TestPersistedValueInATransaction(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
+		t.Helper()
 		ctx := t.Context()
 		p := persist(t, h.Fields("a"), "list", []int{1})
 		failed := errors.New("no")
@@ -127,6 +130,7 @@ func TestPersistedValueInATransaction(t *testing.T) {
 
 func TestUpdatesOfManyHandlesAreNotLost(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
+		t.Helper()
 		var wg sync.WaitGroup
 		for range 4 {
 			p := persist(t, agent.New(h.m).Fields("a"), "n", 0)

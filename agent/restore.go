@@ -251,7 +251,7 @@ func (e *edit) revive(ctx context.Context, sh *shown, h *headRecord) error {
 		return err
 	}
 	u.Dead = false
-	return e.placeHead(ctx, h, nil)
+	return e.placeHead(ctx, h)
 }
 
 // restoreMessages makes the messages of a conversation those that are shown.

@@ -28,7 +28,8 @@ type routing struct {
 // routings are the tiers that agents can be routed to.
 func routings() []routing {
 	on := func(tier string) func(testing.TB, string) *config.Config {
-		return func(_ testing.TB, dir string) *config.Config {
+		return func(tb testing.TB, dir string) *config.Config {
+			tb.Helper()
 			c := config.Default()
 			c.DataDir = dir
 			c.Categories = map[string]config.Category{}
@@ -44,6 +45,7 @@ func routings() []routing {
 		{"file", true, on("file")},
 		{"cache on files", true, on("cache")},
 		{"msgpack and encrypted", true, func(t testing.TB, dir string) *config.Config {
+			t.Helper()
 			c := on("database")(t, dir)
 			c.Encryption.Current = "k1"
 			c.Encryption.Keys = map[string]config.Secret{"k1": "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="}
@@ -53,12 +55,14 @@ func routings() []routing {
 			return c
 		}},
 		{"mixed", true, func(t testing.TB, dir string) *config.Config {
+			t.Helper()
 			c := on("file")(t, dir)
 			c.Categories["agent.conversations"] = config.Category{Tier: "database"}
 			c.Categories["agent.checkpoints"] = config.Category{Tier: "cache"}
 			return c
 		}},
 		{"cache on redis", true, func(t testing.TB, dir string) *config.Config {
+			t.Helper()
 			server := redistest.Start(t)
 			c := on("cache")(t, dir)
 			c.Redis = &config.Redis{URL: config.Secret(server.URL()), Prefix: "agents"}
@@ -77,6 +81,7 @@ type house struct {
 // each runs a test on every routing.
 func each(t *testing.T, test func(t *testing.T, h *house)) {
 	t.Helper()
+	t.Parallel()
 	for _, r := range routings() {
 		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()

@@ -14,6 +14,7 @@ import (
 
 func TestStepCommitsWorkCountAndCheckpointTogether(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
+		t.Helper()
 		ctx := t.Context()
 		c := talk(t, h.Store, "a")
 		every2 := must(agent.EveryN(2))(t)
@@ -103,7 +104,7 @@ func TestAutomaticCheckpointsAreMadeOfWhatChanged(t *testing.T) {
 		count := func() int { return len(collected(t, h.Checkpoints(ctx, "beat", agent.After{}))) }
 		before := count()
 		clock.Advance(interval)
-		for end := time.Now().Add(10 * time.Second); running && count() == before && time.Now().Before(end); {
+		for end := tiers.SystemClock().Now().Add(10 * time.Second); running && count() == before && tiers.SystemClock().Now().Before(end); {
 			time.Sleep(time.Millisecond)
 			clock.Advance(0)
 		}

@@ -83,8 +83,10 @@ func (s *Store) Check() error { return manager.Check(s.state, s.conversations, s
 // from the next one on, and for all views of the store.
 func (s *Store) SetCheckpoints(p config.CheckpointPlan) error {
 	if p.Max < 1 || p.Interval <= 0 {
-		return &tiers.Error{Op: "set checkpoints", Hint: "give a maximum of 1 or more and an interval above 0",
-			Err: fmt.Errorf("%w: at most %d checkpoints, every %v", tiers.ErrType, p.Max, p.Interval)}
+		return &tiers.Error{
+			Op: "set checkpoints", Hint: "give a maximum of 1 or more and an interval above 0",
+			Err: fmt.Errorf("%w: at most %d checkpoints, every %v", tiers.ErrType, p.Max, p.Interval),
+		}
 	}
 	if _, err := strategyOf(p); err != nil {
 		return &tiers.Error{Op: "set checkpoints", Err: err}

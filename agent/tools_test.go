@@ -79,6 +79,7 @@ func fits(t testing.TB, schema, raw json.RawMessage) {
 
 func TestToolsAnswerByTheirSchemasAndRefuseBadInput(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
+		t.Helper()
 		ctx := t.Context()
 		state := func() string { return fmt.Sprint(must(h.Stats(ctx))(t)) }
 		c := talk(t, h.Store, "a", "hello world", "two")

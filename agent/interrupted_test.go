@@ -1,0 +1,84 @@
+package agent_test
+
+import (
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/sagestore/sagestore/agent"
+	"github.com/sagestore/sagestore/manager"
+	"github.com/sagestore/sagestore/sagetest"
+	"github.com/sagestore/sagestore/tiers"
+	"github.com/sagestore/sagestore/tiers/embedded"
+)
+
+// TestInterruptedDeletionIsWholeForEverybody lets the deletion of an agent be
+// interrupted at each call to the store: before its commit nothing has happened,
+// after it the agent is gone, and what is left is out of reach and goes later.
+func TestInterruptedDeletionIsWholeForEverybody(t *testing.T) {
+	ctx := t.Context()
+	var left atomic.Int64 // calls until they fail; below 0: for ever
+	left.Store(-1)
+	broken := errors.New("broken")
+	drivers := sagetest.Failing(embedded.Tiers(), func(_ string, k tiers.Key) error {
+		if !strings.HasPrefix(k.Category, "agent.") || left.Load() < 0 || left.Add(-1) > 0 {
+			return nil
+		}
+		left.Store(1) // all that follow as well
+		return broken
+	})
+	m := sagetest.OpenWith(t, routings()[1].config(t, t.TempDir()), drivers)
+	s := agent.New(m)
+	for calls, gone := int64(1), false; ; calls++ {
+		c := talk(t, s, "a", "one", "two")
+		must(s.Checkpoint(ctx, agent.CheckpointInfo{AgentID: "a", ID: "mine"}))(t)
+		other := talk(t, s, "b", "one")
+		left.Store(calls)
+		existed, err := s.Delete(ctx, "a")
+		through := left.Swap(-1) > 1
+		_, loaded := s.Load(ctx, "a")
+		st := must(s.Stats(ctx))(t)
+		switch {
+		case err != nil:
+			if gone {
+				t.Fatalf("interrupted at call %d it fails after the decision: %v", calls, err)
+			}
+			ok(t, loaded)
+			if st.Agents != 2 || st.Messages != 3 || st.Checkpoints != 1 || len(contents(t, s, c.ID, agent.Page{})) != 2 {
+				t.Fatalf("interrupted at call %d it left %+v", calls, st)
+			}
+			must(s.Delete(ctx, "a"))(t)
+		default:
+			gone = true
+			isErr(t, loaded, tiers.ErrNotFound)
+			if !existed || st.Agents != 1 || st.Conversations != 1 || st.Messages != 1 || st.Checkpoints != 0 {
+				t.Fatalf("interrupted at call %d it left %+v", calls, st)
+			}
+			_, err := s.AppendMessage(ctx, c.ID, agent.NewMessage(agent.User, "late"))
+			isErr(t, err, tiers.ErrNotFound)
+			ok(t, s.Save(ctx, agent.NewState("a", "again", ""))) // while the old one's remains are there
+			again := agent.NewConversation("a")
+			again.ID = c.ID
+			ok(t, s.SaveConversation(ctx, again))
+			must(s.Checkpoint(ctx, agent.CheckpointInfo{AgentID: "a", ID: "mine"}))(t)
+			ok(t, s.Tend(ctx))
+			if got := contents(t, s, c.ID, agent.Page{}); len(got) != 0 {
+				t.Fatalf("the new conversation has %v", got)
+			}
+			must(s.LoadCheckpoint(ctx, "a", "mine"))(t)
+			must(s.Delete(ctx, "a"))(t)
+		}
+		must(s.Delete(ctx, "b"))(t)
+		ok(t, s.Tend(ctx))
+		for _, category := range []string{"agent.state", "agent.conversations", "agent.checkpoints"} {
+			for item, err := range m.List(ctx, category, manager.KeysOnly()) {
+				ok(t, err)
+				t.Fatalf("interrupted at call %d it left %s %s for ever; %s was another agent's", calls, category, item.Key, other.ID)
+			}
+		}
+		if through {
+			break
+		}
+	}
+}
