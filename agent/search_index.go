@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -248,8 +249,6 @@ func (s *Store) learn(ctx context.Context, au string) error {
 	if f.ids == nil || len(f.ids) > mostIDs {
 		f.ids = make(map[string]string)
 	}
-	for cu, id := range all {
-		f.ids[cu] = id
-	}
+	maps.Copy(f.ids, all)
 	return nil
 }

@@ -35,6 +35,7 @@ func wantFound(t testing.TB, why string, s *agent.Store, q agent.Query, want ...
 
 func TestSearchFindsConversations(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
+		t.Helper()
 		ctx := t.Context()
 		hello := talk(t, h.Store, "a", "Hello world")
 		talk(t, h.Store, "a", "Goodbye universe")
@@ -79,6 +80,7 @@ func TestSearchFindsConversations(t *testing.T) {
 
 func TestAnyTextCanBeSearchedFor(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
+		t.Helper()
 		texts := []string{"see POL-358", "a'b", `say "x`, "5 * 3", "this AND that", "a\tb%c_d", `back\slash`, "x\x00y", "NEAR(a b)", "🙂🙃 smile"}
 		talk(t, h.Store, "a", "nothing to see")
 		for _, text := range texts {
@@ -125,6 +127,7 @@ func TestAnyTextCanBeSearchedFor(t *testing.T) {
 
 func TestWhatIsNoMoreIsNotFound(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
+		t.Helper()
 		ctx := t.Context()
 		apple := agent.Query{Text: "apple"}
 		c := talk(t, h.Store, "a", "an apple", "an apple as well", "a pear")
@@ -160,6 +163,7 @@ func TestWhatIsNoMoreIsNotFound(t *testing.T) {
 
 func TestFiltersOfASearch(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
+		t.Helper()
 		ctx := t.Context()
 		day := func(n int) time.Time { return time.Date(2026, 1, n, 0, 0, 0, 0, time.UTC) }
 		for i, role := range []agent.Role{agent.User, agent.Assistant, agent.System} {

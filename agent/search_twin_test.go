@@ -48,7 +48,7 @@ func TestIndexAndScanAnswerTheSame(t *testing.T) {
 				return s.Save(ctx, a)
 			})
 		}
-		make := func() {
+		begin := func() {
 			id, owner := fmt.Sprint("c-", len(conversations)), fmt.Sprint("agent-", rapid.IntRange(0, 2).Draw(rt, "agent"))
 			conversations = append(conversations, id)
 			both(func(s *agent.Store) error {
@@ -57,7 +57,7 @@ func TestIndexAndScanAnswerTheSame(t *testing.T) {
 				return s.SaveConversation(ctx, c)
 			})
 		}
-		make()
+		begin()
 		ask := func() {
 			limit := rapid.IntRange(1, 8).Draw(rt, "limit")
 			q := agent.Query{Text: text("query", 6), Mode: rapid.SampledFrom(agent.Modes()).Draw(rt, "mode"), Limit: &limit}
@@ -86,7 +86,7 @@ func TestIndexAndScanAnswerTheSame(t *testing.T) {
 			"": func(*rapid.T) { ask() },
 			"begin": func(*rapid.T) {
 				if len(conversations) < 6 {
-					make()
+					begin()
 				}
 			},
 			"append": func(*rapid.T) {

@@ -74,10 +74,10 @@ func cut(text string, singles bool) (words []Word) {
 	var starts []int // of the characters of the run that count
 	end := 0
 	flush := func() {
-		switch {
-		case kind == letter:
+		switch kind {
+		case letter:
 			words = append(words, Word{Text: Fold(text[starts[0]:end]), Start: starts[0], End: end})
-		case kind == ideograph:
+		case ideograph:
 			words = pairs(words, text, append(starts, end), singles)
 		}
 		starts = starts[:0]

@@ -2,7 +2,6 @@ package database
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -36,16 +35,6 @@ func wantTold(t *testing.T, tier *Tier, when, word string, want ...string) {
 			t.Errorf("%s: a search for %q finds %q, want %q", when, word, got, want)
 		}
 	}
-}
-
-func openPlain(t *testing.T, path string) *sql.DB {
-	t.Helper()
-	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
-	return db
 }
 
 func TestACommitSavesAndRemovesTexts(t *testing.T) {
@@ -123,7 +112,7 @@ func TestTheIndexOutlivesVacuumAndDeletesByHand(t *testing.T) {
 	if err := tier.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	db := openPlain(t, path)
+	db := rawDB(t, path)
 	execRaw(t, db, `DELETE FROM records WHERE key = 'k49'`)
 	execRaw(t, db, `VACUUM`)
 	if err := db.Close(); err != nil {
@@ -157,7 +146,7 @@ func TestACopyWhoseIndexIsNotThatOfItsRecordsIsCorrupt(t *testing.T) {
 		if err := f.Close(); err != nil {
 			t.Fatal(err)
 		}
-		db := openPlain(t, path)
+		db := rawDB(t, path)
 		execRaw(t, db, `PRAGMA journal_mode = delete`)
 		execRaw(t, db, damage)
 		if err := db.Close(); err != nil {
