@@ -81,7 +81,7 @@ func TestAWebhookThatCannotBeReachedShowsNoSecret(t *testing.T) {
 	cancel()
 	for _, c := range []struct {
 		why string
-		ctx context.Context //nolint:containedctx // a case of the table
+		ctx context.Context
 		url string
 	}{
 		{"nobody listens", t.Context(), strings.Replace(s.URL, "://", "://u:hunter2@", 1) + "/hunter2"},
@@ -125,7 +125,7 @@ func TestACommandThatFailsOrHangsIsAnError(t *testing.T) {
 	defer cancel()
 	for _, c := range []struct {
 		why     string
-		ctx     context.Context //nolint:containedctx // a case of the table
+		ctx     context.Context
 		command []string
 	}{
 		{"it fails", t.Context(), []string{"exit 3"}},

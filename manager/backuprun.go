@@ -90,7 +90,7 @@ func named(op string, err error) error {
 // configuration enables that. open opens the store for a run and is given what
 // closes it; so the store is not held between the runs.
 func (b *Backups) Serve(ctx context.Context, open func(ctx context.Context) (*Manager, error)) error {
-	r, err := b.start(open)
+	r, err := b.start(open) //nolint:contextcheck // the runner has one of its own, which Close ends
 	if err != nil {
 		return err
 	}
@@ -161,8 +161,8 @@ func (c *core) startBackups(ctx context.Context) error {
 	if err != nil {
 		return &tiers.Error{Op: "open backups", Err: err}
 	}
-	self := &Manager{core: c, view: true} // closing a view does nothing
-	c.runner, err = b.start(func(context.Context) (*Manager, error) { return self, nil })
+	self := &Manager{core: c, view: true}                                                 // closing a view does nothing
+	c.runner, err = b.start(func(context.Context) (*Manager, error) { return self, nil }) //nolint:contextcheck // it outlives the opening
 	return err
 }
 

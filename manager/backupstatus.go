@@ -118,7 +118,7 @@ func stamp(t time.Time) string {
 // inWords says when backups are made.
 func (b *Backups) inWords() string {
 	plan := b.core.plan.Backup
-	text := ""
+	var text string
 	switch {
 	case plan.Cron != "":
 		text = "cron " + plan.Cron

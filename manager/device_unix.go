@@ -17,5 +17,5 @@ func deviceOf(path string) (device uint64, ok bool) {
 	if !ok {
 		return 0, false
 	}
-	return uint64(s.Dev), true //nolint:gosec,unconvert // its type differs between systems
+	return uint64(s.Dev), true //nolint:unconvert // its type differs between systems
 }
