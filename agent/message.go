@@ -94,7 +94,8 @@ func (m *Message) outcome() CallStatus {
 // are no object are let through for an import.
 func (m *Message) checked(c tiers.Clock, lenient bool) (Message, error) {
 	out := *m
-	return out, out.settle(c, lenient)
+	err := out.settle(c, lenient)
+	return out, err
 }
 
 func (m *Message) settle(c tiers.Clock, lenient bool) error {
