@@ -37,7 +37,9 @@ func writeMain() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	fmt.Fprintln(os.Stdout, "ready")
+	if _, err := fmt.Fprintln(os.Stdout, "ready"); err != nil {
+		os.Exit(1)
+	}
 	if frozen {
 		select {}
 	}
