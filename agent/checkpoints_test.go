@@ -541,3 +541,25 @@ func TestStrategies(t *testing.T) {
 	_, err := agent.EveryN(0)
 	isErr(t, err, tiers.ErrType)
 }
+
+func TestSoundCheckpointNeverFailsItsCheck(t *testing.T) {
+	h := open(t, routings()[1])
+	ctx := t.Context()
+	c := talk(t, h.Store, "a", "one")
+	five := map[string]any{"a": 1, "b": 2.5, "c": "x", "d": nil, "e": map[string]any{"z": 1, "y": 2, "x": 3, "w": 4, "v": 5}}
+	words := map[string]string{"a": "1", "b": "2", "c": "3", "d": "4", "e": "5"}
+	for i := range 100 {
+		a := must(h.Load(ctx, "a"))(t)
+		a.Custom, a.Config, a.Metadata = five, five, words
+		a.SystemPrompt = fmt.Sprint(i)
+		ok(t, h.Save(ctx, a))
+		m := agent.NewMessage(agent.User, "x")
+		m.Metadata = words
+		must(h.AppendMessage(ctx, c.ID, m))(t)
+		made := must(h.Checkpoint(ctx, agent.CheckpointInfo{AgentID: "a", Metadata: words}))(t)
+		if i%20 == 0 {
+			h.reopen()
+		}
+		must(h.Restore(ctx, "a", made.ID, agent.RestoreOptions{NoRecovery: i%2 == 0}))(t)
+	}
+}

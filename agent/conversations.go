@@ -382,6 +382,14 @@ func (e *edit) dropConversation(ctx context.Context, ref conversationRef, id str
 		whole := historyKey(e.au, e.since(), h.Born, partWhole+ref.Inner)
 		return e.save(ctx, e.conversations, whole, wholeRecord{ID: id})
 	}
+	dirty := atDirty + e.au + "/" + ref.Inner
+	if before, _, err := load[totals](ctx, e.Store, e.conversations, dirty); err != nil {
+		return err
+	} else if before == (totals{}) { // no checkpoint has counted it, and none will
+		if _, err := e.conversations.Delete(ctx, dirty); err != nil {
+			return err
+		}
+	}
 	return e.gone(ctx, ref.Inner)
 }
 
