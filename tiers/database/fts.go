@@ -83,7 +83,7 @@ func (x *tx) unindex(k tiers.Key, c tiers.Cond, now int64) (done bool, err error
 	if expires != 0 && expires <= now {
 		version = 0
 	}
-	live := tiers.Version(version) //nolint:gosec // written from a version
+	live := tiers.Version(version)
 	if refused := c.Holds(live); refused != nil {
 		return false, nil //nolint:nilerr // the caller says so
 	}
