@@ -31,7 +31,7 @@ func example(ctx context.Context) (m *manager.Manager, agents *agent.Store, conv
 func ExampleStore_AppendMessage() {
 	ctx := context.Background()
 	m, agents, id := example(ctx)
-	defer m.Close(ctx)
+	defer func() { _ = m.Close(ctx) }()
 	hello := agent.NewMessage(agent.User, "Where is my parcel?")
 	for range 2 { // stored once, however often it is appended
 		if _, err := agents.AppendMessage(ctx, id, hello); err != nil {
@@ -47,7 +47,7 @@ func ExampleStore_AppendMessage() {
 func ExampleStore_Restore() {
 	ctx := context.Background()
 	m, agents, id := example(ctx)
-	defer m.Close(ctx)
+	defer func() { _ = m.Close(ctx) }()
 	before, err := agents.Checkpoint(ctx, agent.CheckpointInfo{AgentID: "support", Name: "before the mistake"})
 	fmt.Println(before.Name, err)
 	_, err = agents.DeleteConversation(ctx, id)
@@ -66,7 +66,7 @@ func ExampleStore_Restore() {
 func ExampleRun_Step() {
 	ctx := context.Background()
 	m, agents, id := example(ctx)
-	defer m.Close(ctx)
+	defer func() { _ = m.Close(ctx) }()
 	run, err := agents.Run(ctx, "support", agent.RunOptions{Strategy: agent.AfterModelResponse(), Keep: 5})
 	if err != nil {
 		fmt.Println(err)
@@ -87,7 +87,7 @@ func ExampleRun_Step() {
 func ExampleStore_Tools() {
 	ctx := context.Background()
 	m, agents, _ := example(ctx)
-	defer m.Close(ctx)
+	defer func() { _ = m.Close(ctx) }()
 	tools := agents.Tools("support", "conversation_delete") // of the destructive ones, this alone
 	list, err := agent.ToolNamed(tools, "agent_list")
 	if err != nil {
