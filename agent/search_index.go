@@ -59,24 +59,42 @@ func (s *Store) indexFor(ctx context.Context, m *matcher) (*manager.Index, error
 	if !ok || m.mode == Contains && utf8.RuneCountInString(m.part) < tiers.MinPart {
 		return nil, nil //nolint:nilnil // a scan needs none
 	}
-	f := &s.core.finder
 	gaps, err := x.Gaps(ctx)
 	if err != nil {
 		return nil, err
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if !f.checked || f.gaps != gaps {
-		whole, err := s.fillIndex(ctx, x)
+	f := &s.core.finder
+	checked, whole := f.state(gaps)
+	if !checked {
+		leave, err := s.core.turns.wait(ctx, turn{conversation: categoryConversations + "/index"})
 		if err != nil {
 			return nil, err
 		}
-		f.checked, f.gaps, f.whole = true, gaps, whole
+		defer leave()
+		if checked, whole = f.state(gaps); !checked {
+			if whole, err = s.fillIndex(ctx, x); err != nil {
+				return nil, err
+			}
+			f.note(gaps, whole)
+		}
 	}
-	if !f.whole {
+	if !whole {
 		return nil, nil //nolint:nilnil // a scan needs none
 	}
 	return x, nil
+}
+
+// state tells whether the index was checked with as many gaps, and what that said.
+func (f *finder) state(gaps uint64) (checked, whole bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.checked && f.gaps == gaps, f.whole
+}
+
+func (f *finder) note(gaps uint64, whole bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.checked, f.gaps, f.whole = true, gaps, whole
 }
 
 // fillIndex puts messages into the index that came another way than by a save of
