@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -147,19 +148,18 @@ func TestDeletedConversationGoesWithTheLastCheckpointThatShowsIt(t *testing.T) {
 // damaged changes one stored record below the store's back, or removes it.
 func damaged(t testing.TB, m *manager.Manager, category, prefix, from, to string) {
 	t.Helper()
-	for item, err := range m.List(t.Context(), category, manager.Prefix(prefix)) {
+	c := manager.For[json.RawMessage](m, category)
+	for entry, err := range c.List(t.Context(), manager.Prefix(prefix)) {
 		ok(t, err)
-		var e manager.Encoded
-		ok(t, item.Decode(&e))
-		if text := string(e.Value); strings.Contains(text, from) {
-			if to == "" {
-				must(m.Delete(t.Context(), category, item.Key))(t)
-				return
-			}
-			e.Value = []byte(strings.Replace(text, from, to, 1))
-			ok(t, m.Save(t.Context(), category, item.Key, e))
-			return
+		switch text := string(entry.Value); {
+		case !strings.Contains(text, from):
+			continue
+		case to == "":
+			must(c.Delete(t.Context(), entry.Key))(t)
+		default:
+			ok(t, c.Save(t.Context(), entry.Key, json.RawMessage(strings.Replace(text, from, to, 1))))
 		}
+		return
 	}
 	t.Fatalf("nothing under %s holds %q", prefix, from)
 }

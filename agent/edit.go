@@ -112,7 +112,7 @@ func (e *edit) unitAt(cu string) (*manager.Collection[json.RawMessage], string) 
 	return e.unitAtOf(e.au, cu)
 }
 
-// flush stores the counts that were changed.
+// flush stores the counts that were changed, and begins anew.
 func (e *edit) flush(ctx context.Context) error {
 	for _, key := range slices.Sorted(maps.Keys(e.units)) {
 		c := e.conversations
@@ -123,6 +123,7 @@ func (e *edit) flush(ctx context.Context) error {
 			return err
 		}
 	}
+	clear(e.units)
 	return nil
 }
 

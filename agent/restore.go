@@ -67,6 +67,12 @@ func (s *Store) restore(ctx context.Context, agentID, id string, o RestoreOption
 	if r.Copy {
 		sh.rename(e)
 	}
+	if err := e.recount(ctx); err != nil { // what is to be replaced may be damaged
+		return before, err
+	}
+	if err := e.flush(ctx); err != nil {
+		return before, err
+	}
 	before.AgentID = e.led.AgentID
 	if !o.NoRecovery {
 		before, err = e.checkpoint(ctx, CheckpointInfo{
@@ -116,12 +122,9 @@ func (e *edit) restoreState(ctx context.Context, sh *shown) error {
 		return err
 	}
 	prefix := atOwn + e.au + "/"
-	stored := make(map[string]json.RawMessage)
-	for entry, err := range e.state.List(ctx, manager.Prefix(prefix)) {
-		if err != nil {
-			return err
-		}
-		stored[partOwn+strings.TrimPrefix(entry.Key, prefix)] = entry.Value
+	stored, err := e.readable(ctx, e.state, prefix)
+	if err != nil {
+		return err
 	}
 	for part, raw := range sh.parts {
 		key, is := strings.CutPrefix(part, partOwn)
@@ -132,13 +135,13 @@ func (e *edit) restoreState(ctx context.Context, sh *shown) error {
 		if err := e.decode(raw, &r); err != nil {
 			return corrupt(part, err)
 		}
-		if err := e.putOwn(ctx, u, key, r, stored[part]); err != nil {
+		if err := e.putOwn(ctx, u, key, r, stored[key]); err != nil {
 			return err
 		}
 	}
-	for part, old := range stored {
-		if sh.parts[part] == nil {
-			if err := e.put(ctx, u, part, prefix+strings.TrimPrefix(part, partOwn), old, nil); err != nil {
+	for key, old := range stored {
+		if sh.parts[partOwn+key] == nil {
+			if err := e.put(ctx, u, partOwn+key, prefix+key, old, nil); err != nil {
 				return err
 			}
 		}
@@ -261,14 +264,9 @@ func (e *edit) restoreMessages(ctx context.Context, sh *shown, h *headRecord) er
 	if err != nil {
 		return err
 	}
-	stored := make(map[uint64]json.RawMessage)
-	for entry, err := range e.conversations.List(ctx, manager.Prefix(messagePrefix(e.au, cu))) {
-		if err != nil {
-			return err
-		}
-		if seq, ok := lastNumber(entry.Key); ok {
-			stored[seq] = entry.Value
-		}
+	stored, err := e.readable(ctx, e.conversations, messagePrefix(e.au, cu))
+	if err != nil {
+		return err
 	}
 	u.Last, u.Messages = h.Created, 0
 	for _, seq := range sh.sequences(cu) {
@@ -278,8 +276,8 @@ func (e *edit) restoreMessages(ctx context.Context, sh *shown, h *headRecord) er
 			return err
 		}
 		u.Last, u.Messages, u.Next = later(u.Last, m.At), u.Messages+1, max(u.Next, seq+1)
-		old := stored[seq]
-		delete(stored, seq)
+		old := stored[numbered(seq)]
+		delete(stored, numbered(seq))
 		if string(old) == string(sh.parts[part]) {
 			continue
 		}
@@ -290,8 +288,15 @@ func (e *edit) restoreMessages(ctx context.Context, sh *shown, h *headRecord) er
 			return err
 		}
 	}
-	for _, seq := range slices.Sorted(maps.Keys(stored)) {
-		if err := e.unsay(ctx, u, cu, seq, stored[seq]); err != nil {
+	for _, number := range slices.Sorted(maps.Keys(stored)) {
+		seq, ok := lastNumber(number)
+		if !ok || stored[number] == nil {
+			if err := e.remove(ctx, e.conversations, messagePrefix(e.au, cu)+number); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := e.unsay(ctx, u, cu, seq, stored[number]); err != nil {
 			return err
 		}
 	}
