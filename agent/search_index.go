@@ -161,52 +161,97 @@ func (s *Store) lookUp(ctx context.Context, x *manager.Index, m *matcher) (all [
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(found, func(a, b tiers.Found) int { return strings.Compare(a.Name, b.Name) })
-	places, learned := make(map[string]*placed), make(map[string]bool)
-	at := make(map[string]*placed) // of the messages of a batch, by key
-	keys := make([]string, 0, chunk)
-	flush := func() error {
-		raws, err := s.conversations.LoadMany(ctx, keys...)
-		if err != nil && !errors.Is(err, tiers.ErrCorrupt) {
+	names := make([]string, len(found))
+	for i, f := range found {
+		names[i] = f.Name
+	}
+	slices.Sort(names)
+	l := &looking{Store: s, matcher: m}
+	learned := make(map[string]bool)
+	for len(names) > 0 {
+		conversation := names[0][:strings.LastIndexByte(names[0], '/')+1]
+		n := 1
+		for n < len(names) && strings.HasPrefix(names[n], conversation) {
+			n++
+		}
+		some := names[:n]
+		names = names[n:]
+		au, cu, _ := strings.Cut(strings.TrimPrefix(conversation, atMessage), "/")
+		at, err := s.place(ctx, m, au, strings.TrimSuffix(cu, "/"), learned)
+		switch {
+		case err != nil:
+			return nil, err
+		case at == nil:
+		case m.mode == Contains:
+			err = l.newest(ctx, at, some)
+		default:
+			err = l.all(ctx, at, some)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return l.found, l.flush(ctx)
+}
+
+// looking are the messages that an index names, looked at in batches.
+type looking struct {
+	*Store
+	*matcher
+	keys  []string
+	at    []*placed // aligned
+	found []match
+}
+
+// newest looks at messages of a conversation, given in order, from the last on until
+// one is what is looked for: so what is in most messages is found soon.
+func (l *looking) newest(ctx context.Context, at *placed, keys []string) error {
+	had := len(l.found)
+	for n := 1; len(keys) > 0 && len(l.found) == had; n = min(4*n, chunk) {
+		from := max(0, len(keys)-n)
+		if err := l.all(ctx, at, keys[from:]); err != nil {
 			return err
 		}
-		for _, key := range keys {
-			raw, there := raws[key]
-			if !there {
-				continue
-			}
-			if r, err := s.decodeSearched(key, raw); err == nil {
-				if one, ok := m.look(at[key], key, &r); ok {
-					all = append(all, one)
-				}
-			}
+		if err := l.flush(ctx); err != nil {
+			return err
 		}
-		keys = keys[:0]
-		clear(at)
-		return nil
+		keys = keys[:from]
 	}
-	for _, f := range found {
-		inner, _, ok := strings.Cut(strings.TrimPrefix(f.Name, atMessage), "/")
-		conversation := f.Name[:strings.LastIndexByte(f.Name, '/')]
-		cu := conversation[strings.LastIndexByte(conversation, '/')+1:]
-		p, known := places[conversation]
-		if !known && ok {
-			if p, err = s.place(ctx, m, inner, cu, learned); err != nil {
-				return nil, err
+	return nil
+}
+
+// all looks at all the messages, some of them when more have come.
+func (l *looking) all(ctx context.Context, at *placed, keys []string) error {
+	for _, key := range keys {
+		l.keys, l.at = append(l.keys, key), append(l.at, at)
+		if len(l.keys) == chunk {
+			if err := l.flush(ctx); err != nil {
+				return err
 			}
-			places[conversation] = p
 		}
-		if p == nil {
+	}
+	return nil
+}
+
+// flush looks at what has come. What can't be read is not found; a scan names it.
+func (l *looking) flush(ctx context.Context) error {
+	raws, err := l.conversations.LoadMany(ctx, l.keys...)
+	if err != nil && !errors.Is(err, tiers.ErrCorrupt) && !errors.Is(err, tiers.ErrCodec) {
+		return err
+	}
+	for i, key := range l.keys {
+		raw, there := raws[key]
+		if !there {
 			continue
 		}
-		at[f.Name] = p
-		if keys = append(keys, f.Name); len(keys) == chunk {
-			if err := flush(); err != nil {
-				return nil, err
+		if r, err := l.decodeSearched(key, raw); err == nil {
+			if one, ok := l.look(l.at[i], key, &r); ok {
+				l.found = append(l.found, one)
 			}
 		}
 	}
-	return all, flush()
+	l.keys, l.at = l.keys[:0], l.at[:0]
+	return nil
 }
 
 // place answers the conversation of an inner name, nil when it is gone or not
