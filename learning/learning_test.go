@@ -48,6 +48,7 @@ func TestRecordsStayAndAreFoundByUserAndKind(t *testing.T) {
 					learning.Record{User: "u/1", Kind: "style", Text: "best", Score: 0.9},
 					learning.Record{User: "u/1", Kind: "tool", Text: "other kind", Score: 1},
 					learning.Record{User: "u", Kind: "style", Text: "other user", Score: 1},
+					learning.Record{User: "u2", Kind: "none", Text: "namesake"},
 					learning.Record{Kind: "style", Text: "everybody", Score: 0.1}))
 				if !r.server {
 					clock.Advance(10 * 365 * 24 * time.Hour)
@@ -59,8 +60,9 @@ func TestRecordsStayAndAreFoundByUserAndKind(t *testing.T) {
 				}{
 					{"a user and a kind", learning.Query{User: "u/1", Kind: "style"}, []string{"best", "good"}},
 					{"a user", learning.Query{User: "u/1"}, []string{"other kind", "best", "good"}},
+					{"a user whose name begins another one", learning.Query{User: "u"}, []string{"other user"}},
 					{"a kind", learning.Query{Kind: "style", Limit: 2}, []string{"other user", "best"}},
-					{"all", learning.Query{}, []string{"other user", "other kind", "best", "good", "everybody"}},
+					{"all", learning.Query{}, []string{"other user", "other kind", "best", "good", "everybody", "namesake"}},
 					{"nobody", learning.Query{User: "x"}, nil},
 					{"what is new", learning.Query{Since: clock.Now().Add(time.Second)}, nil},
 				} {
