@@ -82,7 +82,8 @@ another version, session has ended), 5 a tier is unavailable.`,
 	flags.StringVar(&a.dataDir, "data-dir", "", "`directory` below which everything is kept that the configuration does not place")
 	root.AddCommand(a.saveCommand(), a.loadCommand(), a.deleteCommand(), a.existsCommand(), a.touchCommand(), a.listCommand(),
 		a.applyCommand(), a.journalCommand(), a.backupCommand(),
-		a.sessionCommand(), a.eventCommand(), a.tokenCommand(), a.configCommand(), a.initCommand(), a.statsCommand(), a.doctorCommand(), a.versionCommand())
+		a.sessionCommand(), a.eventCommand(), a.tokenCommand(), a.importCommand(), a.exportCommand(),
+		a.agentCommand(), a.conversationCommand(), a.searchCommand(), a.checkpointCommand(), a.toolCommand(), a.configCommand(), a.initCommand(), a.statsCommand(), a.doctorCommand(), a.versionCommand())
 	root.SetHelpCommand(helpCommand(root))
 	root.InitDefaultHelpCmd()
 	completeCompletion(root)

@@ -1,0 +1,278 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sagestore/sagestore/agent"
+	"github.com/sagestore/sagestore/manager"
+)
+
+func (a *app) agentCommand() *cobra.Command {
+	return group("agent", "Show and delete agents",
+		`An agent is what a program keeps with package agent: its state, its conversations and
+its checkpoints.`,
+		a.agentListCommand(), a.agentShowCommand(), a.agentDeleteCommand())
+}
+
+// withAgents opens the store for fn, unless nobody could share its agents.
+func (a *app) withAgents(ctx context.Context, fn func(s *agent.Store) error) error {
+	return a.with(ctx, func(m *manager.Manager) error {
+		for _, name := range agentCategories() {
+			if err := refuseCategory(m, name); err != nil {
+				return err
+			}
+		}
+		return fn(agent.New(m))
+	})
+}
+
+// agentFlags adds the flags that commands about agents have in common.
+func (a *app) agentFlags(c *cobra.Command, json string) *cobra.Command {
+	c.Flags().StringVar(&a.namespace, "namespace", "", "`name` of the namespace")
+	if json != "" {
+		c.Flags().BoolVar(&a.json, "json", false, json)
+	}
+	return c
+}
+
+// page are the flags of a list.
+type page struct {
+	after string
+	limit int
+}
+
+func (p *page) flags(c *cobra.Command) {
+	c.Flags().StringVar(&p.after, "after", "", "go on after this `id`")
+	c.Flags().IntVar(&p.limit, "limit", 0, "at most this `number`")
+}
+
+func (p *page) from() (agent.After, error) {
+	if p.limit < 0 {
+		return agent.After{}, usagef("leave it out to see all", "--limit %d: it takes a number from 0", p.limit)
+	}
+	return agent.After{ID: p.after, Limit: p.limit}, nil
+}
+
+// listed prints what a listing yields: a row, or a line of JSON, for each, and
+// reports what can't be read.
+func listed[T any](a *app, all func(func(T, error) bool), t table, ends func(T) bool, row func(T) []string) error {
+	bad := false
+	for v, err := range all {
+		switch {
+		case err != nil && ends(v):
+			return errors.Join(a.printRows(t), err)
+		case err != nil:
+			a.report(err)
+			bad = true
+		case a.json:
+			if err := a.printLine(v); err != nil {
+				return err
+			}
+		default:
+			t.add(row(v)...)
+		}
+	}
+	if err := a.printRows(t); err != nil {
+		return err
+	}
+	if bad {
+		return silent(exitFailed)
+	}
+	return nil
+}
+
+func (a *app) printRows(t table) error {
+	if a.json || len(t.rows) == 0 {
+		return nil
+	}
+	return a.printTable(t)
+}
+
+func (a *app) agentListCommand() *cobra.Command {
+	var p page
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List the agents",
+		Long: `List the agents in the order of their ids: name, type, conversations that are not
+archived, and the last change. One that can't be read is reported, the rest is
+listed, and the command ends with 1.`,
+		Example: `  sagestore agent list
+  sagestore agent list --json`,
+		Args: count(0, 0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			from, err := p.from()
+			if err != nil {
+				return err
+			}
+			return a.withAgents(c.Context(), func(s *agent.Store) error {
+				t := table{columns: []column{
+					{title: "AGENT", shrink: true}, {title: "NAME", shrink: true}, {title: "TYPE", shrink: true}, {title: "ACTIVE", right: true}, {title: "CHANGED (UTC)"},
+				}}
+				return listed(a, s.List(c.Context(), from), t, func(v *agent.State) bool { return v == nil }, func(v *agent.State) []string {
+					return []string{shown(v.ID), oneLine(v.Name), oneLine(v.Type), fmt.Sprint(len(v.Active)), instant(v.Modified)}
+				})
+			})
+		},
+	}
+	p.flags(c)
+	return a.agentFlags(c, "print one agent a line")
+}
+
+func (a *app) agentShowCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "show ID",
+		Short: "Show an agent",
+		Long: `Show an agent: what it is, its configuration, what it remembers apart from its
+conversations, and how many conversations and checkpoints it has.`,
+		Example: `  sagestore agent show support
+  sagestore agent show support --json`,
+		Args: count(1, 1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.withAgents(c.Context(), func(s *agent.Store) error {
+				st, err := s.Load(c.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				if a.json {
+					return a.printJSON(st)
+				}
+				return a.printAgent(c.Context(), s, st)
+			})
+		},
+	}
+	return a.agentFlags(c, "print JSON")
+}
+
+// properties prints names with what belongs to them, a line each.
+type properties struct{ bytes.Buffer }
+
+func (p *properties) line(name, text string) {
+	if text != "" {
+		_, _ = fmt.Fprintf(p, "%-14s %s\n", name, text)
+	}
+}
+
+func (p *properties) values(name string, of map[string]any) error {
+	for _, key := range slices.Sorted(maps.Keys(of)) {
+		text, err := encode(of[key], "")
+		if err != nil {
+			return err
+		}
+		p.line(name, oneLine(key)+" = "+oneLine(string(text)))
+		name = ""
+	}
+	return nil
+}
+
+func (p *properties) words(name string, of map[string]string) {
+	for _, key := range slices.Sorted(maps.Keys(of)) {
+		p.line(name, oneLine(key)+" = "+oneLine(of[key]))
+		name = ""
+	}
+}
+
+func (a *app) printAgent(ctx context.Context, s *agent.Store, st *agent.State) error {
+	var p properties
+	p.line("agent", shown(st.ID))
+	p.line("name", oneLine(st.Name))
+	p.line("type", oneLine(st.Type))
+	p.line("system prompt", oneLine(st.SystemPrompt))
+	for i, word := range st.Capabilities {
+		name := "capabilities"
+		if i > 0 {
+			name = ""
+		}
+		p.line(name, oneLine(word))
+	}
+	if err := errors.Join(p.values("config", st.Config), p.values("custom", st.Custom)); err != nil {
+		return err
+	}
+	p.words("metadata", st.Metadata)
+	p.line("version", fmt.Sprint(st.Version))
+	p.line("created", instant(st.Created))
+	p.line("changed", instant(st.Modified))
+	conversations, checkpoints, err := holdings(ctx, s, st.ID)
+	p.line("conversations", fmt.Sprintf("%d, %d of them active", conversations, len(st.Active)))
+	p.line("checkpoints", fmt.Sprint(checkpoints))
+	_, printing := a.out.Write(p.Bytes())
+	return errors.Join(printing, err)
+}
+
+// holdings answers how many conversations and checkpoints an agent has, those that
+// can't be read as well.
+func holdings(ctx context.Context, s *agent.Store, id string) (conversations, checkpoints int, err error) {
+	for c, err := range s.Conversations(ctx, id, agent.After{}) {
+		if err != nil && c == nil {
+			return conversations, checkpoints, err
+		}
+		conversations++
+	}
+	for c, err := range s.Checkpoints(ctx, id, agent.After{}) {
+		if err != nil && c.Number == 0 {
+			return conversations, checkpoints, err
+		}
+		checkpoints++
+	}
+	return conversations, checkpoints, nil
+}
+
+// destruction are the flags of a command that destroys something.
+type destruction struct{ dry, yes bool }
+
+func (d *destruction) flags(c *cobra.Command) {
+	c.Flags().BoolVar(&d.dry, "dry-run", false, "only say what would be done")
+	c.Flags().BoolVar(&d.yes, "yes", false, "do not ask")
+}
+
+// may says what would be done, or asks whether to; go tells to go on.
+func (d *destruction) may(ctx context.Context, a *app, what string) (proceed bool, err error) {
+	if d.dry {
+		_, err := fmt.Fprintln(a.out, "would "+what)
+		return false, err
+	}
+	return true, a.confirm(ctx, what, d.yes)
+}
+
+func (a *app) agentDeleteCommand() *cobra.Command {
+	var d destruction
+	c := &cobra.Command{
+		Use:   "delete ID",
+		Short: "Delete an agent with all that belongs to it",
+		Long: `Delete an agent with its conversations, their messages and its checkpoints. It asks
+before, unless --yes is given. An agent that is not there is no error.`,
+		Example: `  sagestore agent delete support --dry-run
+  sagestore agent delete support --yes`,
+		Args: count(1, 1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.withAgents(c.Context(), func(s *agent.Store) error {
+				conversations, checkpoints, err := holdings(c.Context(), s, args[0])
+				if err != nil {
+					return err
+				}
+				what := fmt.Sprintf("delete agent %q with %d conversations and %d checkpoints", args[0], conversations, checkpoints)
+				if proceed, err := d.may(c.Context(), a, what); err != nil || !proceed {
+					return err
+				}
+				existed, err := s.Delete(c.Context(), args[0])
+				return a.deleted(existed, err, "agent", args[0])
+			})
+		},
+	}
+	d.flags(c)
+	return a.agentFlags(c, "")
+}
+
+// deleted says when there was nothing to delete.
+func (a *app) deleted(existed bool, err error, what, id string) error {
+	if err == nil && !existed {
+		_, _ = fmt.Fprintf(a.err, "sagestore: there was no %s %q\n", what, id)
+	}
+	return err
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sagestore/sagestore/agent"
+	"github.com/sagestore/sagestore/internal/nearest"
+)
+
+func (a *app) searchCommand() *cobra.Command {
+	q := agent.Query{Limit: new(int)}
+	c := &cobra.Command{
+		Use:   "search QUERY",
+		Short: "Search the messages of conversations",
+		Long: `Search the messages of conversations. The mode contains finds the text as it is, upper
+and lower case apart, and answers each conversation with its newest such message; the
+mode words finds messages that have all words, the best first.`,
+		Example: `  sagestore search 'order 4711'
+  sagestore search refund order --agent support --mode words --json`,
+		Args: count(1, 1<<10),
+		RunE: func(c *cobra.Command, args []string) error {
+			q.Text = strings.Join(args, " ")
+			modes := agent.Modes()
+			switch {
+			case strings.TrimSpace(q.Text) == "":
+				return usagef("say what to look for", "the QUERY is empty")
+			case *q.Limit < 0:
+				return usagef("leave it out for 20", "--limit %d: it takes a number from 0", *q.Limit)
+			case !slices.Contains(modes, q.Mode):
+				return usagef("it takes contains or words", "--mode %q: there is no such mode%s", q.Mode, nearMode(string(q.Mode), modes))
+			}
+			if err := notEmpty(c, "agent"); err != nil {
+				return err
+			}
+			return a.withAgents(c.Context(), func(s *agent.Store) error {
+				hits, err := s.Search(c.Context(), q)
+				if err != nil && len(hits) == 0 {
+					return err
+				}
+				if err != nil {
+					a.report(err)
+					err = silent(exitFailed)
+				}
+				if printing := a.printHits(hits); printing != nil {
+					return printing
+				}
+				return err
+			})
+		},
+	}
+	c.Flags().StringVar(&q.AgentID, "agent", "", "only of the agent of this `id`")
+	c.Flags().IntVar(q.Limit, "limit", 20, "at most this `number` of hits")
+	c.Flags().StringVar((*string)(&q.Mode), "mode", string(agent.Contains), "`how` to look: contains or words")
+	return a.agentFlags(c, "print one hit a line")
+}
+
+func nearMode(name string, modes []agent.Mode) string {
+	names := make([]string, len(modes))
+	for i, m := range modes {
+		names[i] = string(m)
+	}
+	if near := nearest.Name(name, names); near != "" {
+		return "; did you mean " + near + "?"
+	}
+	return ""
+}
+
+func (a *app) printHits(hits []agent.Hit) error {
+	t := table{columns: []column{
+		{title: "CONVERSATION", shrink: true}, {title: "AGENT", shrink: true}, {title: "TIME (UTC)"}, {title: "ROLE"}, {title: "MESSAGE", shrink: true},
+	}}
+	for _, h := range hits {
+		if a.json {
+			if err := a.printLine(h); err != nil {
+				return err
+			}
+			continue
+		}
+		t.add(shown(h.ConversationID), shown(h.AgentID), instant(h.Message.At), shown(string(h.Message.Role)), oneLine(h.Snippet))
+	}
+	return a.printRows(t)
+}

@@ -1,0 +1,139 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/sagestore/sagestore/agent"
+	"github.com/sagestore/sagestore/serializer"
+)
+
+// lines writes JSON Lines.
+type lines struct {
+	w io.Writer
+}
+
+func (l lines) write(v any) error {
+	b, err := serializer.JSON().Append(nil, v)
+	if err == nil {
+		_, err = l.w.Write(append(b, '\n'))
+	}
+	return err
+}
+
+// ExportAgent writes an agent with its conversations, and with its checkpoints if
+// asked for, as JSON Lines that [Import] takes. What can't be read is left out, and
+// part of the error; the rest is written.
+func ExportAgent(ctx context.Context, s *agent.Store, id string, w io.Writer, checkpoints bool) error {
+	a, err := s.Load(ctx, id)
+	if err != nil {
+		return err
+	}
+	l := lines{w}
+	a.Revision, a.Repaired, a.Active = 0, nil, nil
+	if err := errors.Join(l.write(ownLine{Format: ownFormat}), l.write(ownLine{Agent: a})); err != nil {
+		return err
+	}
+	ids, bad, err := conversationIDs(ctx, s, id)
+	if err != nil {
+		return err
+	}
+	for _, c := range ids {
+		if err := l.conversation(ctx, s, c, &bad); err != nil {
+			return err
+		}
+	}
+	if !checkpoints {
+		return errors.Join(bad...)
+	}
+	var all []string
+	for c, err := range s.Checkpoints(ctx, id, agent.After{}) {
+		switch {
+		case err == nil:
+			all = append(all, c.ID)
+		case c.Number == 0:
+			return err
+		default:
+			bad = append(bad, err)
+		}
+	}
+	for i := len(all) - 1; i >= 0; i-- { // the oldest first, so that they are in order again
+		c, err := s.LoadCheckpoint(ctx, id, all[i])
+		if err != nil {
+			bad = append(bad, err)
+			continue
+		}
+		if err := l.write(ownLine{Checkpoint: c}); err != nil {
+			return err
+		}
+	}
+	return errors.Join(bad...)
+}
+
+// conversationIDs answers those of an agent, and what can't be read.
+func conversationIDs(ctx context.Context, s *agent.Store, id string) (ids []string, bad []error, err error) {
+	for c, err := range s.Conversations(ctx, id, agent.After{}) {
+		switch {
+		case err == nil:
+			ids = append(ids, c.ID)
+		case c == nil:
+			return nil, nil, err
+		default:
+			bad = append(bad, err)
+		}
+	}
+	return ids, bad, nil
+}
+
+// ExportConversation writes a conversation as JSON Lines that [Import] takes.
+func ExportConversation(ctx context.Context, s *agent.Store, id string, w io.Writer) error {
+	l := lines{w}
+	if err := l.write(ownLine{Format: ownFormat}); err != nil {
+		return err
+	}
+	var bad []error
+	if err := l.conversation(ctx, s, id, &bad); err != nil {
+		return err
+	}
+	return errors.Join(bad...)
+}
+
+// conversation writes a head, and then its messages page by page.
+func (l lines) conversation(ctx context.Context, s *agent.Store, id string, bad *[]error) error {
+	return pages(ctx, s, id, bad, func(c *agent.Conversation) error {
+		head := *c
+		head.Messages, head.Revision = nil, 0
+		return l.write(ownLine{Conversation: &head})
+	}, func(m agent.Message) error {
+		m.Seq = 0
+		return l.write(ownLine{Message: &ownMessage{id, m}})
+	})
+}
+
+// pages hands out a conversation: its head, and its messages one after the other.
+func pages(ctx context.Context, s *agent.Store, id string, bad *[]error, head func(*agent.Conversation) error, one func(agent.Message) error) error {
+	for after := uint64(0); ; {
+		c, err := s.LoadConversation(ctx, id, agent.Page{After: after, Limit: mostMessages})
+		if c == nil {
+			return err
+		}
+		if err != nil {
+			*bad = append(*bad, err)
+		}
+		if after == 0 {
+			if err := head(c); err != nil {
+				return err
+			}
+		}
+		for _, m := range c.Messages {
+			after = max(after, m.Seq)
+			if err := one(m); err != nil {
+				return err
+			}
+		}
+		if len(c.Messages) == 0 {
+			return nil
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package transfer
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/sagestore/sagestore/agent"
+	"github.com/sagestore/sagestore/serializer"
+	"github.com/sagestore/sagestore/tiers"
+)
+
+// ownFormat is what the first line of an export says.
+const ownFormat = "sagestore export 1"
+
+// ownMessage is a message with the conversation that it is of.
+type ownMessage struct {
+	ConversationID string `json:"conversation_id"`
+	agent.Message
+}
+
+// ownLine is a line of an export: one of its members.
+type ownLine struct {
+	Format       string              `json:"format,omitempty"`
+	Agent        *agent.State        `json:"agent,omitempty"`
+	Conversation *agent.Conversation `json:"conversation,omitempty"`
+	Message      *ownMessage         `json:"message,omitempty"`
+	Checkpoint   *agent.Checkpoint   `json:"checkpoint,omitempty"`
+}
+
+// own reads an export. Messages stand behind the head of their conversation.
+func (r *reading) own(ctx context.Context) error {
+	b := batch{r: r}
+	codec := serializer.JSON()
+	err := r.eachLine(ctx, func(line int, o object) error {
+		var l ownLine
+		text, err := json.Marshal(o)
+		if err == nil {
+			err = codec.Decode(text, &l)
+		}
+		if err != nil {
+			r.fault(line, "", err)
+			return nil
+		}
+		switch {
+		case l.Format == ownFormat:
+		case l.Message != nil && (b.head == nil || b.head.ID != l.Message.ConversationID):
+			r.fault(line, "", fmt.Errorf("%w: the message is not behind its conversation %q", tiers.ErrCorrupt, l.Message.ConversationID))
+		case l.Message != nil:
+			return b.add(line, l.Message.Message)
+		case l.Conversation != nil:
+			if err := b.flush(); err != nil {
+				return err
+			}
+			l.Conversation.Revision, l.Conversation.Messages = 0, nil
+			b.head, b.line = l.Conversation, line
+		case l.Agent != nil:
+			l.Agent.Revision, l.Agent.Active, l.Agent.Repaired = 0, nil, nil
+			return r.give(found{line: line, agent: l.Agent})
+		case l.Checkpoint != nil:
+			if err := b.flush(); err != nil {
+				return err
+			}
+			return r.give(found{line: line, checkpoint: l.Checkpoint})
+		default:
+			r.fault(line, "", fmt.Errorf("%w: it is no line of an export", tiers.ErrCorrupt))
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return b.flush()
+}
