@@ -28,7 +28,7 @@ func TestInterruptedDeletionIsWholeForEverybody(t *testing.T) {
 		left.Store(1) // all that follow as well
 		return broken
 	})
-	m := sagetest.OpenWith(t, routings()[1].config(t, t.TempDir()), drivers)
+	m := sagetest.OpenWith(t, routings()[0].config(t, t.TempDir()), drivers)
 	s := agent.New(m)
 	for calls, gone := int64(1), false; ; calls++ {
 		c := talk(t, s, "a", "one", "two")
