@@ -48,6 +48,11 @@ func TestEachTierLinksOnlyItsOwnDriver(t *testing.T) {
 		{"an embedded app links no server's client", []string{"./manager", "./tiers/embedded"}, []string{ristretto, sqlite}, []string{redis, postgres}},
 		{"an app that makes backups links no cloud", []string{"./manager", "./backup", "./tiers/all"}, []string{"filippo.io/age"}, []string{buckets, amazon, azure, google, grpc}},
 		{"the clients of clouds are linked with the buckets", []string{"./backup/cloud"}, []string{buckets, amazon, azure, google}, []string{sqlite, redis, ristretto, postgres}},
+		{"sessions need no store but what they are given", []string{"./session"}, nil, []string{ristretto, sqlite, redis, postgres, buckets, amazon, azure, google, grpc}},
+		{"what is known needs no store but what it is given", []string{"./knowledge"}, nil, []string{ristretto, sqlite, redis, postgres, buckets, amazon, azure, google, grpc}},
+		{"what is learnt needs no store but what it is given", []string{"./learning"}, nil, []string{ristretto, sqlite, redis, postgres, buckets, amazon, azure, google, grpc}},
+		{"agents need no store but what they are given", []string{"./agent"}, nil, []string{ristretto, sqlite, redis, postgres, buckets, amazon, azure, google, grpc}},
+		{"an app with agents in SQLite links no server's client and no cloud", []string{"./agent", "./manager", "./tiers/database"}, []string{sqlite}, []string{ristretto, redis, postgres, buckets, amazon, azure, google, grpc}},
 		{"the example links no PostgreSQL", []string{"./examples/agent"}, []string{ristretto, sqlite, redis}, []string{postgres}},
 	} {
 		got := deps(t, c.pkgs...)
