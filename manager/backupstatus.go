@@ -101,6 +101,9 @@ func (b *Backups) findAge(s *BackupStatus, now time.Time) {
 		s.find(false, "none", "there is no verified backup, though they are enabled since "+stamp(s.State.Since), hint)
 	case s.Latest == nil:
 		s.find(true, "none", "there is no verified backup yet", "the first one is due at "+stamp(s.Plan.At)+"; `sagestore backup create` makes one now")
+	case s.Latest.Manifest.Created.After(now.Add(backup.DefaultTolerance)):
+		s.find(false, "age", fmt.Sprintf("backup %s is of %s, which is in the future: the clock was wrong then, or is now",
+			s.Latest.ID, stamp(s.Latest.Manifest.Created)), "see that the clock is right, and make a backup with `sagestore backup create`")
 	case s.Enabled && s.Latest.Manifest.Created.Before(before):
 		s.find(false, "age", "the newest verified backup is of "+stamp(s.Latest.Manifest.Created)+", and at least one more run was due since", hint)
 	case !s.Enabled && s.State.Run.IsZero() && s.Latest.Manifest.Created.Before(before):

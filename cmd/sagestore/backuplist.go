@@ -62,71 +62,100 @@ func (e backupEntry) state() string {
 }
 
 func (a *app) backupListCommand() *cobra.Command {
+	var age string
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the backups",
 		Long: `List the backups, the newest first, and say below when the last good one was made and
-when the next is due. One that can't be used is listed with the reason.`,
+when the next is due. One that can't be used is listed with the reason. It ends with 1
+when the newest verified one is older than --max-age, or of the future.`,
 		Example: `  sagestore backup list
   sagestore backup list --json`,
 		Args: count(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.withBackups(c.Context(), func(b *manager.Backups) error { return a.listBackups(c.Context(), b) })
+			limit, err := ageOf(c, age)
+			if err != nil {
+				return err
+			}
+			return a.withBackups(c.Context(), func(b *manager.Backups) error {
+				latest, err := a.listBackups(c.Context(), b)
+				if err != nil || limit == 0 {
+					return err
+				}
+				return a.refuseAge(newestVerified, latest, limit)
+			})
 		},
 	}
+	maxAge(c, &age, newestVerified)
 	return a.backupFlags(c, "print one backup a line, in JSON Lines")
 }
 
-func (a *app) listBackups(ctx context.Context, b *manager.Backups) error {
+// listBackups prints the backups and answers the newest verified one, or nil.
+func (a *app) listBackups(ctx context.Context, b *manager.Backups) (latest *backup.Entry, err error) {
 	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
 	if !a.json {
 		_, _ = fmt.Fprintln(w, "ID\tCREATED\tRECORDS\tSIZE\tSTORED\tTOOK\tSTATE")
 	}
 	for e, err := range b.Repo().List(ctx) {
 		if err != nil {
-			return err
+			return nil, err
+		}
+		if latest == nil && e.Err == nil && !e.Verified.IsZero() {
+			latest = &e
 		}
 		one := entryOfBackup(e)
 		if a.json {
 			if err := a.printLine(one); err != nil {
-				return err
+				return nil, err
 			}
 			continue
 		}
 		_, _ = fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n", one.ID, instant(one.Created), one.Records, sized(one.Bytes), sized(one.Stored), took(one.TookNS), one.state())
 	}
 	if err := w.Flush(); err != nil || a.json {
-		return err
+		return latest, err
 	}
 	s, err := b.Status(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return a.printStatusLines(a.out, s)
+	return latest, a.printStatusLines(a.out, s)
 }
 
 func (a *app) backupShowCommand() *cobra.Command {
+	var age string
 	c := &cobra.Command{
 		Use:   "show ID",
 		Short: "Show a backup",
 		Long: `Show what a backup holds: its parts, the records of each category, sizes, how long it
-took, for how long commits waited, and what made it. ID may be latest.`,
+took, for how long commits waited, and what made it. ID may be latest. It ends with 1
+when it is older than --max-age, or of the future.`,
 		Example: `  sagestore backup show latest
   sagestore backup show latest --json`,
 		Args: count(1, 1),
 		RunE: func(c *cobra.Command, args []string) error {
+			limit, err := ageOf(c, age)
+			if err != nil {
+				return err
+			}
 			return a.withBackups(c.Context(), func(b *manager.Backups) error {
 				e, err := b.Repo().Show(c.Context(), args[0])
 				if err != nil {
 					return err
 				}
 				if a.json {
-					return a.printLine(shownBackup{entryOfBackup(e), &e.Manifest})
+					err = a.printLine(shownBackup{entryOfBackup(e), &e.Manifest})
+				} else {
+					err = a.showBackup(e)
 				}
-				return a.showBackup(e)
+				if err != nil || limit == 0 {
+					return err
+				}
+				return a.refuseAge("backup "+e.ID, &e, limit)
 			})
 		},
 	}
+	maxAge(c, &age, "the backup")
 	return a.backupFlags(c, "print one line of JSON, with the manifest")
 }
 
@@ -216,8 +245,49 @@ backup is older than --max-age: for a monitor.`,
 			})
 		},
 	}
-	c.Flags().StringVar(&age, "max-age", "", "`duration` that the newest verified backup may be old, such as 26h")
+	maxAge(c, &age, newestVerified)
 	return a.backupFlags(c, "print JSON")
+}
+
+const newestVerified = "the newest verified backup"
+
+func maxAge(c *cobra.Command, age *string, what string) {
+	c.Flags().StringVar(age, "max-age", "", "`duration` that "+what+" may be old, such as 26h")
+}
+
+// findAge answers what is wrong with the age of a backup, which is nil where there
+// is none.
+func findAge(what string, e *backup.Entry, limit time.Duration) []tiers.Finding {
+	const subject = "backup: age"
+	if e == nil {
+		return []tiers.Finding{{Subject: subject, Message: "there is no verified backup", Hint: "make one with sagestore backup create"}}
+	}
+	age := tiers.SystemClock().Now().Sub(e.Manifest.Created)
+	switch {
+	case age < -backup.DefaultTolerance:
+		return []tiers.Finding{{
+			Subject: subject, Message: fmt.Sprintf("backup %s was made %s in the future: the clock was wrong then, or is now", e.ID, took(-age)),
+			Hint: "see that the clock is right, and make a backup with sagestore backup create",
+		}}
+	case age > limit:
+		return []tiers.Finding{{
+			Subject: subject, Message: fmt.Sprintf("%s is %s old, and %s are allowed", what, took(age), took(limit)),
+			Hint: "see the log of what makes backups, and make one with sagestore backup create",
+		}}
+	}
+	return nil
+}
+
+// refuseAge says on standard error what is wrong with the age of a backup.
+func (a *app) refuseAge(what string, e *backup.Entry, limit time.Duration) error {
+	all := findAge(what, e, limit)
+	for _, f := range all {
+		_, _ = fmt.Fprintf(a.err, "sagestore: %s\nhint: %s\n", f.Message, f.Hint)
+	}
+	if len(all) > 0 {
+		return silent(exitFailed)
+	}
+	return nil
 }
 
 func ageOf(c *cobra.Command, text string) (time.Duration, error) {
@@ -253,17 +323,14 @@ func (a *app) reportStatus(s manager.BackupStatus, limit time.Duration) error {
 	now := tiers.SystemClock().Now()
 	if s.Latest != nil {
 		h.Latest = new(entryOfBackup(*s.Latest))
-		h.AgeNS = now.Sub(h.Latest.Created)
+		h.AgeNS = max(now.Sub(h.Latest.Created), 0) // the findings tell of the future
 	}
-	switch {
-	case limit == 0:
-	case h.Latest == nil:
-		s.Findings = append(s.Findings, tiers.Finding{Subject: "backup: age", Message: "there is no verified backup", Hint: "make one with sagestore backup create"})
-	case h.AgeNS > limit:
-		s.Findings = append(s.Findings, tiers.Finding{
-			Subject: "backup: age", Message: fmt.Sprintf("the newest verified backup is %s old, and %s are allowed", took(h.AgeNS), took(limit)),
-			Hint: "see the log of what makes backups, and make one with sagestore backup create",
-		})
+	if limit > 0 {
+		for _, f := range findAge(newestVerified, s.Latest, limit) {
+			if !slices.ContainsFunc(s.Findings, func(other tiers.Finding) bool { return !other.OK && other.Subject == f.Subject }) {
+				s.Findings = append(s.Findings, f)
+			}
+		}
 	}
 	h.Findings = append([]tiers.Finding{}, s.Findings...)
 	h.OK = !slices.ContainsFunc(s.Findings, func(f tiers.Finding) bool { return !f.OK })
@@ -294,7 +361,11 @@ func (a *app) printStatusLines(w io.Writer, s manager.BackupStatus) error {
 	last := "last good: none"
 	if s.Latest != nil {
 		m := &s.Latest.Manifest
-		last = fmt.Sprintf("last good: %s, %s ago, took %s", instant(m.Created), took(tiers.SystemClock().Now().Sub(m.Created)), took(m.Took))
+		ago := "which is in the future"
+		if age := tiers.SystemClock().Now().Sub(m.Created); age >= 0 {
+			ago = took(age) + " ago"
+		}
+		last = fmt.Sprintf("last good: %s, %s, took %s", instant(m.Created), ago, took(m.Took))
 	}
 	next := "next: none by itself, since backup.enabled is not set; sagestore backup serve would make one at " + instant(s.Plan.At)
 	if s.Enabled {

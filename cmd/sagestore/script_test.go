@@ -20,6 +20,7 @@ import (
 
 	"github.com/sagestore/sagestore/internal/redistest"
 	"github.com/sagestore/sagestore/manager"
+	"github.com/sagestore/sagestore/sagetest"
 	"github.com/sagestore/sagestore/tiers/all"
 )
 
@@ -72,6 +73,7 @@ func TestScripts(t *testing.T) {
 			"readonly": scriptReadOnly,
 			"hostile":  scriptHostile,
 			"await":    scriptAwait,
+			"made":     scriptMade,
 		},
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
@@ -233,6 +235,21 @@ func scriptAwait(ts *testscript.TestScript, _ bool, args []string) {
 			ts.Fatalf("%v never ends with 0", args)
 		}
 	}
+}
+
+// scriptMade is `made DIR TIME`: a backup is made of the store of a data directory by
+// a clock that shows that time.
+func scriptMade(ts *testscript.TestScript, _ bool, args []string) {
+	ctx := context.Background()
+	at, err := time.Parse(time.RFC3339, args[1])
+	ts.Check(err)
+	m, err := manager.OpenDir(ctx, ts.MkAbs(args[0]), all.Tiers(), manager.WithClock(sagetest.NewClock(at)))
+	ts.Check(err)
+	b, err := m.Backups(ctx)
+	if err == nil {
+		_, err = b.Run(ctx, m)
+	}
+	ts.Check(errors.Join(err, m.Close(ctx)))
 }
 
 // scriptExamples is `examples`: the examples of every command's help are commands
