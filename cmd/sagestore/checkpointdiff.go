@@ -104,11 +104,11 @@ func differences(before, after *agent.Checkpoint) (all []difference, err error) 
 	d := differ{all: &all}
 	if before.State != nil && after.State != nil {
 		x, y := before.State, after.State
-		d.value("name", "", x.Name, y.Name)
-		d.value("type", "", x.Type, y.Type)
-		d.value("system_prompt", "", x.SystemPrompt, y.SystemPrompt)
-		d.value("capabilities", "", x.Capabilities, y.Capabilities)
-		d.value("version", "", x.Version, y.Version)
+		d.value("name", x.Name, y.Name)
+		d.value("type", x.Type, y.Type)
+		d.value("system_prompt", x.SystemPrompt, y.SystemPrompt)
+		d.value("capabilities", x.Capabilities, y.Capabilities)
+		d.value("version", x.Version, y.Version)
 		names(&d, "config", x.Config, y.Config)
 		names(&d, "custom", x.Custom, y.Custom)
 		names(&d, "metadata", x.Metadata, y.Metadata)
@@ -156,9 +156,9 @@ func (d *differ) same(a, b any) bool {
 	return bytes.Equal(x, y)
 }
 
-func (d *differ) value(what, name string, before, after any) {
+func (d *differ) value(what string, before, after any) {
 	if !d.same(before, after) {
-		*d.all = append(*d.all, difference{"changed", what, name, d.conversation, before, after})
+		*d.all = append(*d.all, difference{"changed", what, "", d.conversation, before, after})
 	}
 }
 
@@ -177,11 +177,11 @@ func names[V any](d *differ, what string, before, after map[string]V) {
 }
 
 func (d *differ) conversations(x, y *agent.Conversation) {
-	d.value("title", "", x.Title, y.Title)
-	d.value("tags", "", x.Tags, y.Tags)
-	d.value("archived", "", x.Archived, y.Archived)
-	d.value("system_prompt", "", x.SystemPrompt, y.SystemPrompt)
-	d.value("max_context_tokens", "", x.MaxContextTokens, y.MaxContextTokens)
+	d.value("title", x.Title, y.Title)
+	d.value("tags", x.Tags, y.Tags)
+	d.value("archived", x.Archived, y.Archived)
+	d.value("system_prompt", x.SystemPrompt, y.SystemPrompt)
+	d.value("max_context_tokens", x.MaxContextTokens, y.MaxContextTokens)
 	names(d, "metadata", x.Metadata, y.Metadata)
 	names(d, "message", messagesByID(x), messagesByID(y))
 }
@@ -197,14 +197,14 @@ func messagesByID(c *agent.Conversation) map[string]agent.Message {
 
 // text is the difference as one line.
 func (d *difference) text() string {
-	sign, says := "~", ""
+	var sign, says string
 	switch d.Change {
 	case "added":
 		sign, says = "+", said(d.After)
 	case "removed":
 		sign, says = "-", said(d.Before)
 	default:
-		says = said(d.Before) + " -> " + said(d.After)
+		sign, says = "~", said(d.Before)+" -> "+said(d.After)
 	}
 	at := d.What
 	if d.Name != "" {

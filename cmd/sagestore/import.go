@@ -142,7 +142,7 @@ type fileProgress struct {
 
 func (a *app) fileProgress() *fileProgress {
 	p := &fileProgress{clock: tiers.SystemClock()}
-	if f, ok := a.err.(*os.File); ok && term.IsTerminal(int(f.Fd())) { //nolint:gosec // a descriptor fits
+	if f, ok := a.err.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		p.out = f
 	}
 	return p

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"path/filepath"
 	"strconv"
 
@@ -95,9 +96,7 @@ func idOf(fields map[string]json.RawMessage) string {
 // documentMetadata keeps what a document says besides its messages.
 func documentMetadata(fields map[string]json.RawMessage, but ...string) map[string]string {
 	rest := object{}
-	for name, raw := range fields {
-		rest[name] = raw
-	}
+	maps.Copy(rest, fields)
 	for _, name := range but {
 		delete(rest, name)
 	}

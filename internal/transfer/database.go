@@ -132,7 +132,7 @@ func (r *reading) rowsOf(ctx context.Context, db *sql.DB, query string, n int, f
 		}
 		where := "row " + strconv.FormatInt(row, 10)
 		if size > mostPiece {
-			r.fault(0, where, errLong(mostPiece))
+			r.fault(0, where, errLong())
 			continue
 		}
 		if err := fn(where, plain); err != nil {

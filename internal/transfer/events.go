@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 
 	"github.com/sagestore/sagestore/tiers"
@@ -31,7 +32,7 @@ type span struct {
 const eventQuery = `SELECT id, session_id, CASE WHEN length(CAST(payload AS BLOB)) <= 67108864 THEN payload END, created_at FROM events ORDER BY id`
 
 func openEvents(ctx context.Context, db *sql.DB, fault func(where string, err error)) (*eventRows, error) {
-	rows, err := db.QueryContext(ctx, eventQuery)
+	rows, err := db.QueryContext(ctx, eventQuery) //nolint:rowserrcheck // Read does
 	if err != nil {
 		return nil, err
 	}
@@ -71,9 +72,9 @@ func (e *eventRows) Read(p []byte) (int, error) {
 
 // row answers which row a line came from.
 func (e *eventRows) row(line int) int64 {
-	for i := len(e.at) - 1; i >= 0; i-- {
-		if e.at[i].line <= line {
-			return e.at[i].row + int64(line-e.at[i].line)
+	for _, at := range slices.Backward(e.at) {
+		if at.line <= line {
+			return at.row + int64(line-at.line)
 		}
 	}
 	return 0

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 
 	"github.com/sagestore/sagestore/agent"
 	"github.com/sagestore/sagestore/serializer"
@@ -58,8 +59,8 @@ func ExportAgent(ctx context.Context, s *agent.Store, id string, w io.Writer, ch
 			bad = append(bad, err)
 		}
 	}
-	for i := len(all) - 1; i >= 0; i-- { // the oldest first, so that they are in order again
-		c, err := s.LoadCheckpoint(ctx, id, all[i])
+	for _, one := range slices.Backward(all) { // the oldest first, so that they are in order again
+		c, err := s.LoadCheckpoint(ctx, id, one)
 		if err != nil {
 			bad = append(bad, err)
 			continue

@@ -44,6 +44,9 @@ func (r *reading) own(ctx context.Context) error {
 		}
 		switch {
 		case l.Format == ownFormat:
+		case l.Conversation != nil && (l.Conversation.ID == "" || l.Conversation.AgentID == ""),
+			l.Agent != nil && l.Agent.ID == "", l.Checkpoint != nil && (l.Checkpoint.ID == "" || l.Checkpoint.AgentID == ""):
+			r.fault(line, "", fmt.Errorf("%w: it has no id, or no agent_id", tiers.ErrCorrupt))
 		case l.Message != nil && (b.head == nil || b.head.ID != l.Message.ConversationID):
 			r.fault(line, "", fmt.Errorf("%w: the message is not behind its conversation %q", tiers.ErrCorrupt, l.Message.ConversationID))
 		case l.Message != nil:

@@ -59,7 +59,7 @@ func (r *reading) agent(otherwise string) string { return cmp.Or(r.owner, otherw
 func (r *reading) whole() ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(r.in, mostPiece+1))
 	if err == nil && len(b) > mostPiece {
-		err = errLong(mostPiece)
+		err = errLong()
 	}
 	return b, err
 }
@@ -76,14 +76,14 @@ func (r *reading) eachLine(ctx context.Context, fn func(line int, o object) erro
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		var o object
 		switch text = bytes.TrimSpace(text); {
 		case long:
-			r.fault(n, "", errLong(mostPiece))
+			r.fault(n, "", errLong())
 		case len(text) == 0:
 		default:
-			if o, err = objectOf(text); err != nil {
-				r.fault(n, "", err)
+			o, damage := objectOf(text)
+			if damage != nil {
+				r.fault(n, "", damage)
 				break
 			}
 			if err := fn(n, o); err != nil {
@@ -123,7 +123,7 @@ func (r *reading) eachElement(name string, fn func(line int, o object) error) er
 			return err
 		}
 		if !whole {
-			r.fault(line, "", errLong(mostPiece))
+			r.fault(line, "", errLong())
 			return nil
 		}
 		o, err := objectOf(text)

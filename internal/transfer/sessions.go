@@ -26,12 +26,12 @@ func (im *importer) sessionLog(ctx context.Context, in io.Reader, fault func(lin
 func (im *importer) eventTable(ctx context.Context, src *source, fault func(line int, where string, err error)) (err error) {
 	db, err := openDatabase(ctx, src.path)
 	if err != nil {
-		return nil //nolint:nilerr // the reading of its other tables has told
+		return nil // the reading of its other tables has told
 	}
 	defer func() { _ = db.Close() }() // it was read only
 	t, err := tablesOf(ctx, db)
 	if err != nil || !t.events {
-		return nil //nolint:nilerr // see above
+		return nil // see above
 	}
 	rows, err := openEvents(ctx, db, func(where string, err error) { fault(0, where, err) })
 	if err != nil {
@@ -188,7 +188,7 @@ func flat(err error) []error {
 	if err == nil {
 		return nil
 	}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // only what was joined
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		var all []error
 		for _, one := range joined.Unwrap() {
 			all = append(all, flat(one)...)

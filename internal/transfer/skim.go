@@ -190,6 +190,6 @@ func (s *skimmer) list(from, to byte, fn func() error) error {
 }
 
 // errLong is a piece that is too long to be looked at.
-func errLong(most int) error {
-	return fmt.Errorf("%w: it has more than %d bytes", tiers.ErrTooLarge, most)
+func errLong() error {
+	return fmt.Errorf("%w: it has more than %d bytes", tiers.ErrTooLarge, mostPiece)
 }

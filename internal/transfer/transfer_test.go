@@ -3,7 +3,7 @@ package transfer
 import (
 	"bytes"
 	"context"
-	"crypto/md5" //nolint:gosec // of the format
+	"crypto/md5"
 	"database/sql"
 	"encoding/hex"
 	"encoding/json"
@@ -101,27 +101,45 @@ func TestEveryFormatComesInOnce(t *testing.T) {
 		want            Summary
 	}{
 		{"an agent is one", "a.json", state, Summary{Agents: Count{Added: 1}}},
-		{"a conversation makes its agent", "c.json", strings.TrimSuffix(strings.TrimPrefix(conversations, "["), "]"),
-			Summary{Agents: Count{Added: 1}, Conversations: Count{Added: 1}, Messages: Count{Added: 1}}},
-		{"what stands before the cut comes in", "c.json", `{"id":"c","agent_id":"a","messages":[{"id":"1","role":"user","content":"x"},{"id":`,
-			Summary{Faults: 1, Agents: Count{Added: 1}, Conversations: Count{Added: 1}, Messages: Count{Added: 1}}},
+		{
+			"a conversation makes its agent", "c.json", strings.TrimSuffix(strings.TrimPrefix(conversations, "["), "]"),
+			Summary{Agents: Count{Added: 1}, Conversations: Count{Added: 1}, Messages: Count{Added: 1}},
+		},
+		{
+			"what stands before the cut comes in", "c.json", `{"id":"c","agent_id":"a","messages":[{"id":"1","role":"user","content":"x"},{"id":`,
+			Summary{Faults: 1, Agents: Count{Added: 1}, Conversations: Count{Added: 1}, Messages: Count{Added: 1}},
+		},
 		{"a checkpoint comes with its sum", "p.json", checkpoint, Summary{Agents: Count{Added: 1}, Checkpoints: Count{Added: 1}}},
 		{"one byte that is another is found by the sum", "p.json", strings.Replace(checkpoint, `hé`, `he`, 1), Summary{Faults: 1}},
-		{"an iteration is a checkpoint", "i.json", `{"id":"i","agent_id":"w","conversation":{"messages":[{"role":"user","content":"x"}],"max_context_tokens":7},"iteration":3,"metadata":{"k":"v"},"created_at":"2026-01-02T03:04:05.123456789Z"}`,
-			Summary{Agents: Count{Added: 1}, Checkpoints: Count{Added: 1}}},
+		{
+			"an iteration is a checkpoint", "i.json", `{"id":"i","agent_id":"w","conversation":{"messages":[{"role":"user","content":"x"}],"max_context_tokens":7},"iteration":3,"metadata":{"k":"v"},"created_at":"2026-01-02T03:04:05.123456789Z"}`,
+			Summary{Agents: Count{Added: 1}, Checkpoints: Count{Added: 1}},
+		},
 		{"a file called by a key holds fields", "Name_0123456789abcdef.json", `{"a":1,"b":{"x":[]}}`, Summary{Fields: Count{Added: 2}}},
-		{"a chat is a conversation", "chat.json", `[{"role":"user","content":"x"},{"role":"assistant","content":"y"},7]`,
-			Summary{Faults: 1, Agents: Count{Added: 1}, Conversations: Count{Added: 1}, Messages: Count{Added: 2}}},
-		{"what is sent to a model is a chat", "request.json", `{"model":"m","messages":[{"role":"user","content":"x"}],"temperature":0.5}`,
-			Summary{Agents: Count{Added: 1}, Conversations: Count{Added: 1}, Messages: Count{Added: 1}}},
-		{"each line may be a chat", "chats.jsonl", `{"messages":[{"role":"user","content":"x"}]}` + "\n" + `{"messages":[{"role":"user","content":"x"}]}` + "\n",
-			Summary{Agents: Count{Added: 1}, Conversations: Count{Added: 2}, Messages: Count{Added: 2}}},
-		{"each line may be a message", "chat.jsonl", `{"role":"user","content":"x"}` + "\n" + `{"role":"assis` + "\n" + `{"role":"user","content":"x"}`,
-			Summary{Faults: 1, Agents: Count{Added: 1}, Conversations: Count{Added: 1}, Messages: Count{Added: 2}}},
-		{"a run has a history", "r.traj", `{"trajectory":[],"history":[{"role":"user","content":"x"},{"role":"tool","content":"y","tool_call_ids":["none"]}],"info":{}}`,
-			Summary{Agents: Count{Added: 1}, Conversations: Count{Added: 1}, Messages: Count{Added: 2}}},
-		{"events make sessions", "s.jsonl", `{"jsonrpc":"2.0","method":"x","params":{"session_id":"s"}}` + "\n" + `{"jsonrpc":"2.0","method":"x","params":{"session_id":"s"}}` + "\n" + `{"jsonrpc":"2.0","method":"x"}` + "\n" + `{"jsonrpc"`,
-			Summary{Faults: 2, Sessions: Count{Added: 1}, Events: Count{Added: 2}}},
+		{
+			"a chat is a conversation", "chat.json", `[{"role":"user","content":"x"},{"role":"assistant","content":"y"},7]`,
+			Summary{Faults: 1, Agents: Count{Added: 1}, Conversations: Count{Added: 1}, Messages: Count{Added: 2}},
+		},
+		{
+			"what is sent to a model is a chat", "request.json", `{"model":"m","messages":[{"role":"user","content":"x"}],"temperature":0.5}`,
+			Summary{Agents: Count{Added: 1}, Conversations: Count{Added: 1}, Messages: Count{Added: 1}},
+		},
+		{
+			"each line may be a chat", "chats.jsonl", `{"messages":[{"role":"user","content":"x"}]}` + "\n" + `{"messages":[{"role":"user","content":"x"}]}` + "\n",
+			Summary{Agents: Count{Added: 1}, Conversations: Count{Added: 2}, Messages: Count{Added: 2}},
+		},
+		{
+			"each line may be a message", "chat.jsonl", `{"role":"user","content":"x"}` + "\n" + `{"role":"assis` + "\n" + `{"role":"user","content":"x"}`,
+			Summary{Faults: 1, Agents: Count{Added: 1}, Conversations: Count{Added: 1}, Messages: Count{Added: 2}},
+		},
+		{
+			"a run has a history", "r.traj", `{"trajectory":[],"history":[{"role":"user","content":"x"},{"role":"tool","content":"y","tool_call_ids":["none"]}],"info":{}}`,
+			Summary{Agents: Count{Added: 1}, Conversations: Count{Added: 1}, Messages: Count{Added: 2}},
+		},
+		{
+			"events make sessions", "s.jsonl", `{"jsonrpc":"2.0","method":"x","params":{"session_id":"s"}}` + "\n" + `{"jsonrpc":"2.0","method":"x","params":{"session_id":"s"}}` + "\n" + `{"jsonrpc":"2.0","method":"x"}` + "\n" + `{"jsonrpc"`,
+			Summary{Faults: 2, Sessions: Count{Added: 1}, Events: Count{Added: 2}},
+		},
 		{"what is nothing known is a fault", "n.json", `{"x":1}`, Summary{Faults: 1}},
 		{"nothing is nothing known", "n.json", ``, Summary{Faults: 1}},
 	} {
