@@ -38,7 +38,7 @@ type Notice struct {
 	Bytes   int64     `json:"bytes"`
 	Stored  int64     `json:"stored"`
 	Records int64     `json:"records"`
-	Next    time.Time `json:"next"`
+	Next    time.Time `json:"next,omitzero"`
 	Error   string    `json:"error,omitempty"`
 }
 

@@ -15,7 +15,10 @@ const (
 	turnLimit = time.Minute
 	// seenEvery is how much newer the latest time seen is than the stored one
 	// before it is stored alone.
-	seenEvery = time.Hour
+	seenEvery = 10 * time.Minute
+	// WatchedFor is for how long after [State].Watched a runner may be taken to
+	// live: it notes that more often.
+	WatchedFor = 2*seenEvery + 5*turnLimit
 	// hookLimit is how long a hook may take.
 	hookLimit = 30 * time.Second
 )
@@ -50,6 +53,8 @@ type RunnerConfig struct {
 	// Lock takes the lock of the job, which all processes of a store share,
 	// without waiting; ok is false when another has it. nil: there is no other.
 	Lock func(ctx context.Context) (unlock func(), ok bool, err error)
+	// Owner names who has the lock, for the log; nil: nobody knows.
+	Owner func() string
 	// OnSuccess and OnFailure are told about each attempt, once the lock is
 	// given back. They have 30 seconds. Their errors are logged.
 	OnSuccess, OnFailure func(ctx context.Context, o Outcome) error
@@ -117,7 +122,7 @@ func (r *Runner) turn(ctx context.Context) time.Duration {
 		r.loaded = true
 	}
 	now := r.c.Clock.Now()
-	r.state = r.c.Schedule.Observe(r.state, now)
+	r.observe(now)
 	plan := r.c.Schedule.Plan(r.state, now)
 	wait := min(plan.At.Sub(now), turnLimit)
 	if !plan.Due(now) && !r.worthStoring() {
@@ -131,7 +136,7 @@ func (r *Runner) turn(ctx context.Context) time.Duration {
 	case !ok && !plan.Due(now): // what is to be stored can wait
 		return wait
 	case !ok:
-		r.tell(ctx, slog.LevelInfo, "the backup waits for another process", nil)
+		r.waits(ctx)
 		return turnLimit
 	}
 	outcome := r.locked(ctx)
@@ -145,7 +150,28 @@ func (r *Runner) turn(ctx context.Context) time.Duration {
 // worthStoring tells whether the state changed by more than the minutes that
 // pass.
 func (r *Runner) worthStoring() bool {
-	return !r.state.Since.Equal(r.stored.Since) || r.state.LastSeen.Sub(r.stored.LastSeen) >= seenEvery
+	// A clock that was set back moves what was watched, and not what was seen.
+	return !r.state.Since.Equal(r.stored.Since) || r.state.LastSeen.Sub(r.stored.LastSeen) >= seenEvery ||
+		r.remembers() && r.state.Watched.Sub(r.stored.Watched).Abs() >= seenEvery
+}
+
+// observe notes what the clock shows, and that somebody looked.
+func (r *Runner) observe(now time.Time) {
+	r.state = r.c.Schedule.Observe(r.state, now)
+	r.state.Watched = now
+}
+
+// waits logs, once, that the backup has to wait and for whom.
+func (r *Runner) waits(ctx context.Context) {
+	const message = "the backup waits for another process"
+	owner := ""
+	if r.c.Owner != nil {
+		owner = r.c.Owner()
+	}
+	if text := message + owner; text != r.told && ctx.Err() == nil {
+		r.told = text
+		r.c.Logger.InfoContext(ctx, message, "which", owner)
+	}
 }
 
 // locked looks again at what there is to do, for another process may have done it
@@ -154,7 +180,7 @@ func (r *Runner) worthStoring() bool {
 func (r *Runner) locked(ctx context.Context) *Outcome {
 	readable := r.load(ctx)
 	now := r.c.Clock.Now()
-	r.state = r.c.Schedule.Observe(r.state, now)
+	r.observe(now)
 	plan := r.c.Schedule.Plan(r.state, now)
 	if !plan.Due(now) {
 		if r.worthStoring() {

@@ -157,7 +157,7 @@ func TestARunANight(t *testing.T) {
 		if !strings.Contains(p.log.String(), "the receiver is away") {
 			t.Errorf("the log has no word of the hook that failed:\n%s", &p.log)
 		}
-		if p.saves > 10*24+2*10+1 {
+		if p.saves > 10*24*6+2*10+1 {
 			t.Errorf("the state was stored %d times in ten days", p.saves)
 		}
 	})

@@ -25,6 +25,11 @@ type State struct {
 	// Run is the due one that was tried Tries times, and has not succeeded.
 	Run   time.Time `json:"run,omitzero"`
 	Tries int       `json:"tries,omitzero"`
+	// Watched is when a runner last looked at the clock and noted that.
+	Watched time.Time `json:"watched,omitzero"`
+	// Hand is what became of the runs that the schedule did not begin: those of a
+	// command, of a timer.
+	Hand HandState `json:"hand,omitzero"`
 }
 
 // StateStore keeps a state. The calls are made under the lock of the job, one at
@@ -59,7 +64,7 @@ func (s *State) Good(run, now time.Time) {
 	if run.After(now) {
 		s.LastGood = run
 	}
-	s.Since, s.Run, s.Tries = time.Time{}, time.Time{}, 0
+	s.Since, s.Run, s.Tries, s.Hand = time.Time{}, time.Time{}, 0, HandState{}
 	s.see(now)
 }
 
