@@ -46,7 +46,7 @@ func (f Format) rank() int {
 }
 
 // Fault is something that could not be brought in.
-type Fault struct {
+type Fault struct { //nolint:errname // it is told more often than returned
 	File  string
 	Line  int    // 0: the whole file, or a row
 	Where string // the row of a table

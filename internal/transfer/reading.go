@@ -91,7 +91,7 @@ func (r *reading) eachLine(ctx context.Context, fn func(line int, o object) erro
 			}
 		}
 		if over {
-			return nil
+			return nil //nolint:nilerr // the end of the file is none
 		}
 	}
 }
