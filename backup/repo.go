@@ -63,6 +63,7 @@ type Repo struct {
 	o          Options
 	recipients []age.Recipient
 	identities []age.Identity
+	tell       func(Progress)                       // of verifications; may be nil
 	step       func(name string) error              // for tests; may be nil
 	room       func(path string) (s space, ok bool) // for tests; nil asks the system
 }

@@ -64,7 +64,7 @@ func (r *Repo) verify(ctx context.Context, e Entry, rehearse bool) (Report, erro
 	if err := r.complete(ctx, &e.Manifest); err != nil {
 		return Report{ID: e.ID}, err
 	}
-	v := verification{r: r, m: &e.Manifest, ids: r.identities, rehearse: rehearse}
+	v := verification{r: r, m: &e.Manifest, ids: r.identities, rehearse: rehearse, tell: r.tell}
 	report, err := v.run(ctx)
 	report.Authentic = e.Authentic
 	if err != nil {
