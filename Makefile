@@ -55,10 +55,16 @@ KILLS  ?= 10000
 SEED   ?= 0
 DIR    ?=
 IMAGES ?= 2000
+FLIPS  ?= 10000
+BACKUPKILLS ?= 50
 
 .PHONY: torture
 torture: ## Kill 10,000 processes amid transactions over all tiers and look for broken promises
 	$(GO) run ./internal/torture -kills $(KILLS) -seed $(SEED) $(if $(DIR),-dir $(DIR))
+
+.PHONY: torture-backup
+torture-backup: ## Flip 10,000 bits of backups, kill 50 times per step and look for broken promises
+	SAGESTORE_FLIPS=$(FLIPS) SAGESTORE_KILLS=$(BACKUPKILLS) $(GO) test -count=1 -timeout 4h -run 'Kill|FlippedBit' -v ./backup
 
 .PHONY: powerloss
 powerloss: ## Open stores as 2,000 power cuts could have left them and look for losses

@@ -263,7 +263,8 @@ func TestAHostileManifestIsRefused(t *testing.T) {
 				delete(b.objects, "20260101T000000Z-00000000/"+manifestObject)
 			}
 			r := mustRepo(t, b, options(t))
-			if _, err := r.Verify(t.Context(), id, false); !unusable(err) {
+			// What says that it needs more room than there is gets none.
+			if _, err := r.Verify(t.Context(), id, false); !unusable(err) && !errors.Is(err, tiers.ErrFull) {
 				t.Errorf("it verifies: %v", err)
 			}
 			parent := t.TempDir()

@@ -23,7 +23,7 @@ import (
 
 // A child does one job in a directory, and kills itself at one of its steps.
 const (
-	envJob     = "SAGESTORE_BACKUP_JOB" // create, restore, beside, remove or resume
+	envJob     = "SAGESTORE_BACKUP_JOB" // create, restore, beside, remove, prune or resume
 	envDir     = "SAGESTORE_BACKUP_DIR"
 	envBackups = "SAGESTORE_BACKUP_BACKUPS"
 	envStep    = "SAGESTORE_BACKUP_STEP"
@@ -50,8 +50,12 @@ func workOn(job string) error {
 	if err != nil {
 		return err
 	}
+	now := night
+	if job == "prune" {
+		now = night.AddDate(0, 0, 10)
+	}
 	r, err := Open(Dir(os.Getenv(envBackups)), Options{
-		Copies: []tiers.Copies{database.Copies(), file.Copies()}, Decode: decodeJSON, Temp: filepath.Join(dir, "tmp"), Clock: tiertest.NewClock(night),
+		Copies: []tiers.Copies{database.Copies(), file.Copies()}, Decode: decodeJSON, Temp: filepath.Join(dir, "tmp"), Clock: tiertest.NewClock(now),
 	})
 	if err != nil {
 		return err
@@ -94,11 +98,16 @@ func workOn(job string) error {
 			return err
 		}
 		return r.Remove(ctx, e.ID)
+	case "prune":
+		_, err = r.Prune(ctx, pruned(), false)
 	case "resume":
 		err = resume(ctx, dir, r.o.Copies, r.at)
 	}
 	return err
 }
+
+// pruned is the policy of the child that prunes.
+func pruned() Policy { return Policy{Last: 2, Zone: time.UTC} }
 
 func killSelf() error {
 	p, err := os.FindProcess(os.Getpid())
@@ -172,6 +181,15 @@ func kills(t *testing.T, usual int) int {
 	return usual
 }
 
+// again is how often each step is killed: what a process has begun beside it differs.
+func again(t *testing.T) int {
+	t.Helper()
+	if n, err := strconv.Atoi(os.Getenv("SAGESTORE_KILLS")); err == nil {
+		return max(n, 1)
+	}
+	return 1
+}
+
 func TestAKillAtEachStepOfARestoreLeavesTheOldStoreOrTheNewOne(t *testing.T) {
 	t.Parallel()
 	dir, backups := t.TempDir(), t.TempDir()
@@ -203,14 +221,17 @@ func TestAKillAtEachStepOfARestoreLeavesTheOldStoreOrTheNewOne(t *testing.T) {
 		assertNothingStaged(t, dir)
 	}
 	steps := 0
-	for ; ; steps++ {
-		here := copyOf(t, dir)
-		if child(t, "restore", here, backups, steps, 0) {
-			break
-		}
-		whole(t, here)
-		if t.Failed() {
-			t.Fatalf("after a kill at step %d", steps)
+	for ended := false; !ended; steps++ {
+		for range again(t) {
+			here := copyOf(t, dir)
+			if ended = child(t, "restore", here, backups, steps, 0); ended {
+				steps--
+				break
+			}
+			whole(t, here)
+			if t.Failed() {
+				t.Fatalf("after a kill at step %d", steps)
+			}
 		}
 	}
 	if steps < 7 || !seen["old"] || !seen["new"] {
@@ -308,13 +329,25 @@ func TestAKillOfABackupOrOfItsRemovalLeavesNoPartOfOne(t *testing.T) {
 			if n != 1 {
 				t.Errorf("a run that ended made %d", n)
 			}
-			if child(t, "remove", dir, backups, 0, 0) {
-				t.Error("the removal was not killed")
-			}
-			if n := check(t, backups); n != 0 {
-				t.Errorf("%d are left of one that was being removed", n)
-			}
 			break
+		}
+	}
+	backups := t.TempDir()
+	if !child(t, "create", dir, backups, 1000, 0) {
+		t.Fatal("it was killed")
+	}
+	for step, done := 0, false; !done; step++ {
+		here := copyOf(t, backups)
+		done = child(t, "remove", dir, here, step, 0)
+		left := 0
+		if step == 0 { // before its first object is gone it is one
+			left = 1
+		}
+		if n := check(t, here); n != left {
+			t.Errorf("%d are left of one that was being removed, at step %d", n, step)
+		}
+		if done && step < 4 {
+			t.Errorf("the removal has %d steps", step)
 		}
 	}
 	if counts[0] < 3 || counts[1] < 2 {
@@ -324,5 +357,78 @@ func TestAKillOfABackupOrOfItsRemovalLeavesNoPartOfOne(t *testing.T) {
 		backups := t.TempDir()
 		child(t, "create", dir, backups, 1000, time.Duration(5+rand.IntN(100))*time.Millisecond)
 		check(t, backups)
+	}
+}
+
+// TestAKillOfAPruneLeavesWholeBackupsAndThoseThatAreWanted: at each of its steps, and
+// at any time.
+func TestAKillOfAPruneLeavesWholeBackupsAndThoseThatAreWanted(t *testing.T) {
+	t.Parallel()
+	dir, backups := t.TempDir(), t.TempDir()
+	s := newStore(t, dir)
+	o := options(t)
+	clock := tiertest.NewClock(night)
+	o.Clock = clock
+	r := mustRepo(t, Dir(backups), o)
+	var made []string
+	for range 5 {
+		made = append(made, mustCreate(t, r, s).ID)
+		clock.Advance(24 * time.Hour)
+	}
+	s.close(t)
+	check := func(t *testing.T, here string, done bool) int {
+		t.Helper()
+		o := options(t)
+		o.Clock = tiertest.NewClock(night.AddDate(0, 0, 20))
+		r := mustRepo(t, Dir(here), o)
+		left := entries(t, r)
+		for i, e := range left { // the newest are there, and the oldest go first
+			if e.ID != made[len(made)-1-i] || e.Err != nil || e.Verified.IsZero() {
+				t.Errorf("left as number %d is %+v", i, e)
+			}
+			if _, err := r.Verify(t.Context(), e.ID, false); err != nil {
+				t.Error(err)
+			}
+		}
+		if len(left) < 2 || done && len(left) != 2 {
+			t.Errorf("%d are left, done %v", len(left), done)
+		}
+		// The next one comes to its end, and the next run takes what is left of this one.
+		if _, err := r.Prune(t.Context(), pruned(), false); err != nil {
+			t.Error(err)
+		}
+		if err := r.sweep(t.Context()); err != nil {
+			t.Error(err)
+		}
+		objects, err := r.objects(t.Context(), "")
+		if err != nil || len(objects) != 2 {
+			t.Errorf("in the directory are %v, %v", objects, err)
+		}
+		return len(left)
+	}
+	counts := map[int]int{}
+	steps := 0
+	for done := false; !done; steps++ {
+		for range again(t) {
+			here := copyOf(t, backups)
+			done = child(t, "prune", dir, here, steps, 0)
+			counts[check(t, here, done)]++
+			if t.Failed() {
+				t.Fatalf("after a kill at step %d", steps)
+			}
+			if done {
+				break
+			}
+		}
+	}
+	t.Logf("%d steps, each killed %d times", steps-1, again(t))
+	for n := 2; n <= 5; n++ {
+		if counts[n] == 0 {
+			t.Errorf("no kill left %d backups: %v", n, counts)
+		}
+	}
+	for range kills(t, 3) {
+		here := copyOf(t, backups)
+		check(t, here, child(t, "prune", dir, here, 1000, time.Duration(5+rand.IntN(60))*time.Millisecond))
 	}
 }

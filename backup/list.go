@@ -10,6 +10,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sagestore/sagestore/tiers"
@@ -78,7 +79,7 @@ func (r *Repo) entry(ctx context.Context, id string, marked bool) (Entry, error)
 	case err == nil:
 		e.Manifest, e.Authentic = m, authentic
 	case unusable(err):
-		e.Manifest, e.Err = Manifest{ID: id, Created: timeOf(id)}, err
+		e.Manifest, e.Err = Manifest{ID: id, Created: timeOf(id), Number: m.Number}, err
 		return e, nil
 	default:
 		return Entry{}, err
@@ -148,15 +149,16 @@ func (r *Repo) Show(ctx context.Context, id string) (Entry, error) {
 	return e, nil
 }
 
-// manifest reads the manifest of a backup.
+// manifest reads the manifest of a backup. Of one that can't be used it answers the
+// number, as far as that can be read.
 func (r *Repo) manifest(ctx context.Context, id string) (Manifest, bool, error) {
 	b, err := r.get(ctx, id+"/"+manifestObject)
 	if err != nil {
 		return Manifest{}, false, err
 	}
-	m, authentic, err := parseManifest(b, id, r.o.Key)
+	m, authentic, err := parseManifest(b, id, r.keys()...)
 	if err != nil {
-		return Manifest{}, false, fmt.Errorf("%s: %w", manifestObject, err)
+		return Manifest{Number: headOf(b)}, false, fmt.Errorf("%s: %w", manifestObject, err)
 	}
 	return m, authentic, nil
 }
@@ -166,7 +168,7 @@ func (r *Repo) verdict(ctx context.Context, m *Manifest) (verdict, error) {
 	if err != nil {
 		return verdict{}, err
 	}
-	v, err := parseVerdict(b, m, r.o.Key)
+	v, err := parseVerdict(b, m, r.keys()...)
 	if err != nil {
 		return verdict{}, fmt.Errorf("%s: %w", verifiedObject, err)
 	}
@@ -193,7 +195,8 @@ func (r *Repo) putBytes(ctx context.Context, name string, b []byte) error {
 	return r.bucket.Put(ctx, name, bytes.NewReader(b))
 }
 
-// lastNumber answers the highest number of any backup.
+// lastNumber answers the highest number of any backup, also of one that can't be used
+// here: it may be used elsewhere, or when its key is back.
 func lastNumber(all []Entry) (n uint64) {
 	for _, e := range all {
 		n = max(n, e.Manifest.Number)
@@ -202,7 +205,8 @@ func lastNumber(all []Entry) (n uint64) {
 }
 
 // Kept answers what retention needs to know of the backups. A damaged one counts as
-// not verified.
+// not verified; one whose key is not here, or of a newer version, as one that can't be
+// judged.
 func (r *Repo) Kept(ctx context.Context) ([]Kept, error) {
 	all, err := r.entries(ctx)
 	if err != nil {
@@ -211,7 +215,10 @@ func (r *Repo) Kept(ctx context.Context) ([]Kept, error) {
 	var kept []Kept
 	for _, e := range all {
 		k := Kept{ID: e.ID, Created: e.Manifest.Created, Verified: e.Verified, Bytes: e.Manifest.Bytes()}
-		if e.Err != nil {
+		switch {
+		case errors.Is(e.Err, ErrKey), errors.Is(e.Err, tiers.ErrUnsupported):
+			k.Verified, k.Unjudged = time.Time{}, strings.Join(strings.Fields(e.Err.Error()), " ")
+		case e.Err != nil:
 			k.Verified = time.Time{}
 		}
 		kept = append(kept, k)
@@ -249,10 +256,10 @@ func (r *Repo) Remove(ctx context.Context, id string) error {
 }
 
 func (r *Repo) remove(ctx context.Context, id string) error {
-	if err := r.bucket.Delete(ctx, id+"/"+manifestObject); err != nil {
+	if err := r.at("remove " + id); err != nil {
 		return err
 	}
-	if err := r.at("removed manifest"); err != nil {
+	if err := r.bucket.Delete(ctx, id+"/"+manifestObject); err != nil {
 		return err
 	}
 	objects, err := r.objects(ctx, id+"/")
@@ -260,6 +267,9 @@ func (r *Repo) remove(ctx context.Context, id string) error {
 		return err
 	}
 	for _, object := range objects[id] {
+		if err := r.at("delete " + object); err != nil {
+			return err
+		}
 		if err := r.bucket.Delete(ctx, id+"/"+object); err != nil {
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -36,6 +37,10 @@ const (
 
 // ErrKey is of a key or an identity that is missing or does not fit.
 var ErrKey = errors.New("the key does not fit")
+
+// ErrEmpty is of a store that has no record: a backup of it would be verified with
+// nothing to check, and push out those that hold something.
+var ErrEmpty = errors.New("the store is empty, so there is nothing to back up")
 
 // FactEpoch is the fact under which a store keeps the id that tells its cache
 // entries from those of other stores.
@@ -73,10 +78,10 @@ type PartInfo struct {
 	Rows     map[string]int64 `json:"rows"`
 	Edited   *Noted           `json:"edited,omitempty"`   // by hand, while it was copied
 	LeftOut  *Noted           `json:"left_out,omitempty"` // no part of the store
-	Damaged  *Noted           `json:"damaged,omitempty"`  // when it was copied; Rows has their exact number
+	Damaged  *Noted           `json:"damaged,omitempty"`  // when it was copied: files, of which Rows has the exact number, or records of a database
 }
 
-// Noted is what is to be told of files of a tree.
+// Noted is what is to be told of files of a tree, or of records of a database.
 type Noted struct {
 	Files int64    `json:"files"`           // at least so many
 	Names []string `json:"names,omitempty"` // some of them; none in a backup that is encrypted
@@ -208,9 +213,9 @@ func decode(b []byte, into any) error {
 	return nil
 }
 
-// parseManifest reads the object of a backup. authentic tells that its key was
-// checked.
-func parseManifest(b []byte, id string, key []byte) (m Manifest, authentic bool, err error) {
+// parseManifest reads the object of a backup. authentic tells that it was signed by
+// one of the keys.
+func parseManifest(b []byte, id string, keys ...[]byte) (m Manifest, authentic bool, err error) {
 	if err := decode(b, &m); err != nil {
 		return Manifest{}, false, err
 	}
@@ -233,7 +238,7 @@ func parseManifest(b []byte, id string, key []byte) (m Manifest, authentic bool,
 	case m.ID != id:
 		err = fmt.Errorf("%w: it is that of backup %.40q", tiers.ErrCorrupt, m.ID)
 	default:
-		authentic, err = checkMAC(key, "manifest", summed, m.MAC)
+		authentic, err = checkMAC(keys, "manifest", summed, m.MAC)
 	}
 	if err == nil {
 		err = m.check()
@@ -244,16 +249,42 @@ func parseManifest(b []byte, id string, key []byte) (m Manifest, authentic bool,
 	return m, authentic, nil
 }
 
-func checkMAC(key []byte, of string, b []byte, mac string) (authentic bool, err error) {
-	switch {
-	case len(key) == 0:
+// checkMAC compares a signature with those of the keys. Without a key nothing is
+// refused.
+func checkMAC(keys [][]byte, of string, b []byte, mac string) (authentic bool, err error) {
+	if len(keys) == 0 || len(keys) == 1 && len(keys[0]) == 0 {
 		return false, nil
-	case mac == "":
-		return false, tiers.Hint(fmt.Errorf("%w: it is not signed", ErrKey), "it was made without a key, or somebody took the signature away")
-	case !hmac.Equal([]byte(mac), []byte(macOf(key, of, b))):
-		return false, tiers.Hint(fmt.Errorf("%w: its signature was made with another key, or not for this content", ErrKey), "check the key of the backups")
 	}
-	return true, nil
+	if mac == "" {
+		return false, tiers.Hint(fmt.Errorf("%w: it is not signed", ErrKey), "it was made without a key, or somebody took the signature away")
+	}
+	for _, key := range keys {
+		if hmac.Equal([]byte(mac), []byte(macOf(key, of, b))) {
+			return true, nil
+		}
+	}
+	return false, tiers.Hint(fmt.Errorf("%w: its signature was made with another key, or not for this content", ErrKey),
+		"check the key of the backups; an earlier one goes under backup.signing_keys_old")
+}
+
+// maxNumber bounds the numbers that are believed of what can't be checked, so that
+// there is always a higher one.
+const maxNumber = 1 << 53
+
+var numberForm = regexp.MustCompile(`"number":\s*(\d{1,20})\b`)
+
+// headOf reads what it can of a manifest that is damaged, signed by a key that is not
+// here, or of a newer version.
+func headOf(b []byte) (number uint64) {
+	found := numberForm.FindSubmatch(b)
+	if found == nil {
+		return 0
+	}
+	number, err := strconv.ParseUint(string(found[1]), 10, 64)
+	if err != nil || number >= maxNumber {
+		return 0
+	}
+	return number
 }
 
 var (
@@ -330,7 +361,7 @@ func (v *verdict) seal(key []byte) ([]byte, error) {
 	return canonical(v)
 }
 
-func parseVerdict(b []byte, m *Manifest, key []byte) (v verdict, err error) {
+func parseVerdict(b []byte, m *Manifest, keys ...[]byte) (v verdict, err error) {
 	if err := decode(b, &v); err != nil {
 		return verdict{}, err
 	}
@@ -351,7 +382,7 @@ func parseVerdict(b []byte, m *Manifest, key []byte) (v verdict, err error) {
 	case v.ID != m.ID || v.Manifest != m.Sum:
 		err = fmt.Errorf("%w: it is that of another backup", tiers.ErrCorrupt)
 	default:
-		_, err = checkMAC(key, "verdict", summed, v.MAC)
+		_, err = checkMAC(keys, "verdict", summed, v.MAC)
 	}
 	return v, err
 }

@@ -42,6 +42,10 @@ type Options struct {
 	// Key signs manifests, at least 16 bytes. With a key, what is not signed by it
 	// is refused.
 	Key []byte
+	// OldKeys are earlier keys: what one of them has signed is as good as what Key
+	// has, and nothing new is signed by it. A key that somebody else has got hold of
+	// is not to be here.
+	OldKeys [][]byte
 	// Copies read the copies of stores, one for each format but tar.
 	Copies []tiers.Copies
 	// Decode decodes a record as the app would, to prove that it can be read. A
@@ -78,6 +82,16 @@ func Open(b Bucket, o Options) (*Repo, error) {
 		return nil, fmt.Errorf("open backups: %w: the signing key has %d bytes, at least %d are needed", ErrKey, n, minKey)
 	}
 	r.o.Key = slices.Clone(o.Key)
+	r.o.OldKeys = nil
+	for i, k := range o.OldKeys {
+		if len(k) < minKey {
+			return nil, fmt.Errorf("open backups: %w: old signing key %d has %d bytes, at least %d are needed", ErrKey, i+1, len(k), minKey)
+		}
+		r.o.OldKeys = append(r.o.OldKeys, slices.Clone(k))
+	}
+	if len(r.o.OldKeys) > 0 && len(o.Key) == 0 {
+		return nil, fmt.Errorf("open backups: %w: there are old signing keys and no new one", ErrKey)
+	}
 	r.o.Abandoned = cmp.Or(o.Abandoned, DefaultAbandoned)
 	if r.o.Clock == nil {
 		r.o.Clock = tiers.SystemClock()
@@ -97,6 +111,14 @@ func Open(b Bucket, o Options) (*Repo, error) {
 		r.identities = append(r.identities, ids...)
 	}
 	return r, nil
+}
+
+// keys are those whose signatures count, the one that signs first.
+func (r *Repo) keys() [][]byte {
+	if len(r.o.Key) == 0 {
+		return nil
+	}
+	return append([][]byte{r.o.Key}, r.o.OldKeys...)
 }
 
 // at tells a test how far the work has come.

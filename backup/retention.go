@@ -25,6 +25,10 @@ type Kept struct {
 	Created  time.Time // zero: unknown; such a one stays and does not count
 	Verified time.Time // zero: not verified, or verification failed
 	Bytes    int64     // of the data before it was compressed; the same measure for all
+	// Unjudged is why it can't be told here whether it is sound, in a few words: its
+	// key is not here, or a newer version made it. "": it can be told. Such a one
+	// stays and does not count.
+	Unjudged string
 }
 
 // Policy says which backups stay. The rules add up: a backup stays when one of
@@ -65,7 +69,7 @@ type Decision struct {
 // counted from it rather than from now: while no new verified backup comes,
 // nothing more is removed however many nights fail. One that is not verified
 // stays while it is newer than all verified ones, and then until the newest
-// verified one is [Policy].Unverified newer.
+// verified one is [Policy].Unverified newer. One that can't be judged here stays.
 //
 // An error that wraps [ErrRefused] says why nothing may be removed and what to
 // do about it; the decisions keep everything then.
@@ -85,7 +89,7 @@ func Decide(backups []Kept, p Policy, now time.Time) ([]Decision, error) {
 
 	var verified []Kept
 	for _, b := range all {
-		if !b.Verified.IsZero() && !b.Created.IsZero() && !p.future(b, now) {
+		if p.counts(b, now) {
 			verified = append(verified, b)
 		}
 	}
@@ -95,6 +99,8 @@ func Decide(backups []Kept, p Policy, now time.Time) ([]Decision, error) {
 		keep := true
 		var why string
 		switch {
+		case b.Unjudged != "":
+			why = "can't be judged here: " + b.Unjudged
 		case p.future(b, now):
 			why = "its time lies in the future, so its age is unknown"
 		case b.Created.IsZero():
@@ -125,6 +131,11 @@ func (p Policy) withDefaults() Policy {
 	p.Unverified = cmp.Or(p.Unverified, DefaultUnverified)
 	p.Tolerance = cmp.Or(p.Tolerance, DefaultTolerance)
 	return p
+}
+
+// counts tells a backup by which others may be measured.
+func (p Policy) counts(b Kept, now time.Time) bool {
+	return b.Unjudged == "" && !b.Verified.IsZero() && !b.Created.IsZero() && !p.future(b, now)
 }
 
 func (p Policy) future(b Kept, now time.Time) bool { return b.Created.After(now.Add(p.Tolerance)) }

@@ -50,7 +50,7 @@ func (p Policy) shrunk(all []Kept, now time.Time, refuse func(short, hint string
 	for i := range all {
 		b := &all[i]
 		switch {
-		case b.Verified.IsZero() || b.Created.IsZero() || p.future(*b, now):
+		case !p.counts(*b, now):
 			continue
 		case newest == nil:
 			newest = b

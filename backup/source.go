@@ -16,6 +16,8 @@ type Source struct {
 	Store string            // id of the store; may be empty
 	Tools map[string]string // versions of what makes the backup
 	Parts []Part
+	// RefuseEmpty makes a store without any record ErrEmpty.
+	RefuseEmpty bool
 	// Progress is told from time to time how far the work is. It must not block.
 	Progress func(Progress)
 }

@@ -173,7 +173,7 @@ func epochOf(t *testing.T, dir string) string {
 // decodeJSON stands for the codecs of an app.
 func decodeJSON(_ context.Context, r tiers.Record) error {
 	if r.Codec == "json" && !json.Valid(r.Value) {
-		return fmt.Errorf("%w: no JSON", tiers.ErrCodec)
+		return fmt.Errorf("%w: no JSON", tiers.ErrCorrupt)
 	}
 	return nil
 }

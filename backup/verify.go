@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -28,6 +29,7 @@ type Report struct {
 	Records   int64 // that were counted
 	Decoded   int64 // that were decoded; of each category one at least
 	Files     int64
+	Damaged   int64 // records of databases that can't be read, as the store had them; at least so many unless it is rehearsed
 	Rehearsed bool
 	Authentic bool // the signature was checked
 	Took      time.Duration
@@ -103,11 +105,12 @@ type verification struct {
 	rehearse bool
 	tell     func(Progress)
 	report   Report
+	damaged  map[string][]string // records that can't be read, by part; as many of them as were looked at
 }
 
 func (v *verification) run(ctx context.Context) (_ Report, err error) {
 	begun := v.r.o.Clock.Now()
-	v.report = Report{ID: v.m.ID, Rehearsed: v.rehearse}
+	v.report = Report{ID: v.m.ID}
 	var unpacked int64
 	for _, p := range v.m.Parts {
 		if p.isStore() || v.rehearse {
@@ -133,6 +136,10 @@ func (v *verification) run(ctx context.Context) (_ Report, err error) {
 		v.report.Parts++
 		v.report.Bytes += p.Plain.Bytes
 	}
+	if v.report.Damaged > 0 && v.report.Decoded == 0 {
+		return v.report, tiers.Hint(fmt.Errorf("%w: not one of the records can be read", tiers.ErrCorrupt), "see that the codecs and keys are those of the store")
+	}
+	v.report.Rehearsed = v.rehearse
 	v.report.Took = v.r.o.Clock.Now().Sub(begun)
 	return v.report, nil
 }
@@ -252,9 +259,12 @@ func (v *verification) contents(ctx context.Context, p *PartInfo, c tiers.Copy) 
 	}
 	for _, n := range got.Records {
 		v.report.Records += n.Records
-		if err := v.decode(ctx, c, n.Space, got.Rows["damaged"] > 0); err != nil {
+		if err := v.decode(ctx, c, p.Name, n.Space, got.Rows["damaged"] > 0); err != nil {
 			return err
 		}
+	}
+	if names := v.damaged[p.Name]; len(names) > 0 {
+		v.report.Warnings = append(v.report.Warnings, fmt.Sprintf("part %s: %d records can't be read, and were copied as they are, such as %q", p.Name, len(names), names[0]))
 	}
 	return nil
 }
@@ -283,32 +293,54 @@ func sameRows(want, got map[string]int64) error {
 	return nil
 }
 
-// decode decodes a record of the space, or all of them in a rehearsal. With damaged,
-// those that can't be read are passed over: the manifest says how many there are.
-func (v *verification) decode(ctx context.Context, c tiers.Copy, s tiers.Space, damaged bool) error {
+// decode decodes a record of the space, or all of them in a rehearsal and where one
+// can't be read. The bytes of the copy are those that were written, so a record that
+// is corrupt was so in the store, whose other records need a backup all the more: it is
+// counted and passed over. With listed, the manifest counts those that the copy itself
+// can't read. A codec or a key that is not here is another matter, and an error.
+func (v *verification) decode(ctx context.Context, c tiers.Copy, part string, s tiers.Space, listed bool) error {
 	if v.r.o.Decode == nil {
 		return tiers.Hint(fmt.Errorf("%w: nothing here decodes the records of %s", tiers.ErrUnsupported, s.Category),
 			"open the repository with the codecs and keys of the store")
 	}
+	all := v.rehearse
 	for rec, err := range c.Records(ctx, s) {
-		if err != nil && damaged && rec.Name != "" && ctx.Err() == nil {
+		if err != nil && listed && rec.Name != "" && ctx.Err() == nil {
 			continue
 		}
-		if err != nil {
+		if err != nil && rec.Name == "" {
 			return err
 		}
-		if err := v.r.o.Decode(ctx, rec); err != nil {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
+		if err == nil {
+			if err = v.r.o.Decode(ctx, rec); err != nil {
+				err = tiers.Fail("decode", "", rec.Key, err)
 			}
-			return tiers.Fail("decode", "", rec.Key, err)
 		}
-		v.report.Decoded++
-		if !v.rehearse {
+		switch {
+		case err == nil:
+			v.report.Decoded++
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case !errors.Is(err, tiers.ErrCorrupt):
+			return err
+		default:
+			v.spoiled(part, rec.Key)
+			all = true
+		}
+		if !all {
 			break
 		}
 	}
 	return nil
+}
+
+// spoiled counts a record that can't be read.
+func (v *verification) spoiled(part string, k tiers.Key) {
+	v.report.Damaged++
+	if v.damaged == nil {
+		v.damaged = map[string][]string{}
+	}
+	v.damaged[part] = append(v.damaged[part], path.Join(k.Namespace, k.Category, k.Name))
 }
 
 // sameTree makes the archive of a tree again: it has to be the same bytes.
