@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -17,7 +16,6 @@ import (
 
 	"filippo.io/age"
 
-	"github.com/sagestore/sagestore/internal/home"
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -186,19 +184,16 @@ func (r *Repo) get(ctx context.Context, name string) (b []byte, err error) {
 
 // temp makes a directory of our own to unpack into.
 func (r *Repo) temp() (dir string, remove func() error, err error) {
-	parent, err := home.Expand(r.o.Temp)
+	parent, err := r.scratchParent()
 	if err != nil {
 		return "", nil, err
 	}
-	if parent != "" {
+	if r.o.Temp != "" {
 		if err := os.MkdirAll(parent, 0o700); err != nil {
 			return "", nil, err
 		}
 	}
-	if dir, err = os.MkdirTemp(parent, "sagestore-backup-"); err != nil {
-		return "", nil, err
-	}
-	return filepath.Clean(dir), func() error { return os.RemoveAll(dir) }, nil
+	return newScratch(parent)
 }
 
 // fail completes an error.

@@ -26,8 +26,11 @@ const packed = 20
 type needs map[string]int64
 
 // checkRoom refuses work for which there is no room, before any of it is done. What it
-// can't find out it allows.
+// can't find out it allows. What runs that were killed have left takes no room.
 func (r *Repo) checkRoom(n needs) error {
+	if err := r.Sweep(); err != nil {
+		return fmt.Errorf("remove what killed runs left: %w", err)
+	}
 	look := r.room
 	if look == nil {
 		look = roomAt

@@ -435,6 +435,9 @@ func (r *Repo) OpenCopy(ctx context.Context, id, name string) (_ tiers.Copy, err
 	if err != nil {
 		return nil, err
 	}
+	if err := r.Sweep(); err != nil {
+		return nil, err
+	}
 	dir, remove, err := r.temp()
 	if err != nil {
 		return nil, err

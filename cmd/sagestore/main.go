@@ -14,7 +14,11 @@ func main() { os.Exit(run()) }
 
 // run is main with the exit code as its result, so that deferred calls happen.
 func run() int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // as below nohup
+		ends = append(ends, syscall.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), ends...)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends at once
 	a := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr}
