@@ -32,7 +32,7 @@ const (
 // Options are how a repository reads and writes. The zero value neither encrypts nor
 // signs, and can't verify what holds records.
 type Options struct {
-	// Recipients are public keys of age (age1... or ssh-...) to encrypt to.
+	// Recipients are public keys of age (age1...) to encrypt to.
 	Recipients []string
 	// Identities are the private keys of age (AGE-SECRET-KEY-1...) to decrypt with.
 	// Making and verifying a backup at once needs none.

@@ -251,17 +251,17 @@ func checkBackup(f *faults, c *Config) {
 		f.add(at("signing_key"), fmt.Sprintf("has %d bytes (not shown), and 16 are needed: make one with openssl rand -base64 32", n))
 	}
 	for _, id := range b.Identities {
-		if !strings.Contains(string(id), "AGE-SECRET-KEY-1") && !strings.Contains(string(id), "PRIVATE KEY") {
-			f.add(at("identities"), "holds a text that is no private key of age (not shown): one begins with AGE-SECRET-KEY-1, and age-keygen makes one")
+		if problem := checkIdentity(string(id)); problem != "" {
+			f.add(at("identities"), problem)
 		}
 	}
 	for _, r := range b.Recipients {
-		switch {
-		case strings.HasPrefix(strings.ToUpper(r), "AGE-SECRET-KEY-"):
-			f.add(at("recipients"), "holds a secret key: write the public one, which begins with age1")
-		case !strings.HasPrefix(r, "age1") && !strings.HasPrefix(r, "ssh-"):
-			f.add(at("recipients"), "holds a text that is no public key: one begins with age1 or ssh-")
+		if problem := checkRecipient(r); problem != "" {
+			f.add(at("recipients"), c.conceal(at("recipients"), r, problem))
 		}
+	}
+	if keepsNothing(b.Dest) {
+		f.add(at("dest"), c.conceal(at("dest"), b.Dest, inThisProcess))
 	}
 	if b.Webhook != "" {
 		checkURL(f, at("webhook"), b.Webhook, "https", "http")

@@ -20,7 +20,7 @@ func checkCron(text string) (problem string) {
 		{"minute", 0, 59, ""},
 		{"hour", 0, 23, ""},
 		{"day", 1, 31, ""},
-		{"month", 1, 12, "jan feb mar apr may jun jul aug sep oct nov dec"},
+		{"month", 1, 12, monthWords},
 		{"weekday", 0, 7, "sun mon tue wed thu fri sat"},
 	} {
 		for part := range strings.SplitSeq(fields[i], ",") {
@@ -29,7 +29,7 @@ func checkCron(text string) (problem string) {
 			}
 		}
 	}
-	return ""
+	return checkCronDay(text)
 }
 
 func cronPart(part string, low, high int, words []string) bool {

@@ -119,6 +119,7 @@ func (c *Config) Resolve(opts ...Option) (*Effective, error) {
 	f := faults{origin: e.raw.origin}
 	e.check(&f)
 	e.locate(&f)
+	e.checkPlace(&f)
 	if err := f.err(); err != nil {
 		return nil, err
 	}

@@ -168,7 +168,7 @@ func TestAStoreInMemoryHasNoBackups(t *testing.T) {
 }
 
 func TestADestinationThatIsAURLNeedsSomethingThatOpensIt(t *testing.T) {
-	cfg := &config.Config{DataDir: t.TempDir(), Backup: config.Backup{Enabled: true, Dest: "mem://x"}}
+	cfg := &config.Config{DataDir: t.TempDir(), Backup: config.Backup{Enabled: true, Dest: "s3://x"}}
 	_, err := manager.Open(t.Context(), cfg, all())
 	wantError(t, err, tiers.ErrUnsupported, "no opener was given")
 	if !contains(err, "backup.dest") {

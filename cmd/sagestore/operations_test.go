@@ -35,7 +35,7 @@ func blocks(t *testing.T, language string) []string {
 func TestTheConfigurationsOnThePageOfOperationsLoad(t *testing.T) {
 	dir := t.TempDir()
 	keys := map[string]string{
-		"age.key": "AGE-SECRET-KEY-1QQPQQPQQPQQPQQPQQPQQPQQPQQPQQPQQPQQPQQPQQPQQPQQPQ", "backup.sign": strings.Repeat("ab", 16),
+		"age.key": "AGE-SECRET-KEY-1XTEFK45AZWAEXF8QZEY8WX3Y09J60S3RRR523EZE0R27Y0E095HS7APPSH", "backup.sign": strings.Repeat("ab", 16),
 	}
 	for name, text := range keys {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
