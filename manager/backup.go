@@ -45,7 +45,9 @@ func BackupProgress(fn func(backup.Progress)) BackupOption {
 // [BackupCache] asks for it, and tiers of the app's own whose driver can't be
 // frozen. repo is where it goes; nil is the configured place.
 //
-// It removes no earlier backup and knows no schedule: see [Backups.Run].
+// It removes no earlier backup and knows no schedule: see [Backups.Run]. Only one
+// runs at a time among the processes of the store; another one is
+// tiers.ErrConflict, and says whose it is.
 func (m *Manager) Backup(ctx context.Context, repo *backup.Repo, opts ...BackupOption) (backup.Manifest, error) {
 	fail := func(err error) (backup.Manifest, error) {
 		return backup.Manifest{}, &tiers.Error{Op: "backup", Err: err}
@@ -65,6 +67,13 @@ func (m *Manager) Backup(ctx context.Context, repo *backup.Repo, opts ...BackupO
 	o := backupOptions{cache: m.core.plan.Backup.Cache}
 	for _, opt := range opts {
 		opt.backup(&o)
+	}
+	if !m.core.plan.InMemory { // which is refused below
+		unlock, err := m.core.lockBackups()
+		if err != nil {
+			return fail(err)
+		}
+		defer unlock()
 	}
 	made, _, err := m.core.backup(ctx, repo, o)
 	return made, err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"github.com/sagestore/sagestore/backup"
@@ -17,41 +16,95 @@ type BackupRun struct {
 	Report    backup.Report
 	Decisions []backup.Decision // of the pruning, newest first
 	LeftOut   []string          // tiers that can't be in a backup
+	Verified  bool              // the backup is there and counts
+	Untold    error             // why the webhook or the command was not told
 }
+
+// hookPatience is how long a webhook and a command may take together.
+const hookPatience = 30 * time.Second
 
 // Run does by hand what the nightly job does: it makes a backup of the store and
 // verifies it, rehearses a restore when that is due, and removes the backups that
 // the configuration no longer keeps. Only one runs at a time among the processes of
 // the store; another one is tiers.ErrConflict, and says whose it is.
 //
+// What becomes of it is remembered, see [Backups.State], and the configured webhook
+// and command are told, once. The end of ctx by a cancellation is no failure.
+//
 // An error beside a manifest is about a backup that is there: one that wraps
 // backup.ErrRefused says why no earlier one was removed.
 func (b *Backups) Run(ctx context.Context, m *Manager, opts ...BackupOption) (run BackupRun, err error) {
-	defer func() { err = named("backup", err) }()
 	slot, err := m.enter(ctx)
 	if err != nil {
-		return run, err
+		return run, named("backup", err)
 	}
 	defer m.core.gate.leave(slot)
+	self := &Manager{core: m.core, view: true} // closing a view does nothing
+	return b.RunOpening(ctx, func(context.Context) (*Manager, error) { return self, nil }, opts...)
+}
+
+// RunOpening is [Backups.Run] for a store that open opens for it, and that is closed
+// afterwards: that it can't be opened is a failure which is remembered and told as
+// well.
+func (b *Backups) RunOpening(ctx context.Context, open func(ctx context.Context) (*Manager, error), opts ...BackupOption) (run BackupRun, err error) {
+	defer func() { err = named("backup", err) }()
 	unlock, err := b.lock()
 	if err != nil {
 		return run, err
 	}
-	defer unlock()
+	o, run, err := b.byHand(ctx, open, opts...)
+	unlock()
+	if o == nil {
+		return run, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hookPatience)
+	defer cancel()
+	if failed := b.tell(ctx, *o, run); failed != nil {
+		b.core.log.WarnContext(ctx, "nobody was told about the backup", "error", failed)
+		run.Untold = failed
+	}
+	return run, err
+}
+
+// byHand is called with the lock. It answers nil for the outcome where nobody is to
+// be told of it.
+func (b *Backups) byHand(ctx context.Context, open func(ctx context.Context) (*Manager, error), opts ...BackupOption) (o *backup.Outcome, run BackupRun, err error) {
 	st, err := b.State(ctx)
 	switch {
 	case errors.Is(err, tiers.ErrCorrupt):
 		st = backup.State{}
 	case err != nil:
-		return run, fmt.Errorf("read the state of the schedule: %w", err)
+		return nil, run, fmt.Errorf("read the state of the schedule: %w", err)
 	}
-	st = b.schedule.Observe(st, b.core.clock.Now())
-	run, err = b.run(ctx, m, st, opts...)
-	if err == nil || errors.Is(err, backup.ErrRefused) {
-		st.Good(time.Time{}, b.core.clock.Now())
-		err = errors.Join(err, b.state.Save(context.WithoutCancel(ctx), st))
+	began := b.core.clock.Now()
+	st = b.schedule.Observe(st, began)
+	st.BeginByHand(began)
+	unsaved := b.state.Save(ctx, st) // the same is tried at the end
+	n := nightly{b: b, open: open, opts: opts}
+	a := backup.Attempt{Run: began, Try: 1, Began: began, State: st}
+	err = n.work(ctx, a)
+	ended := b.core.clock.Now()
+	interrupted := false
+	switch {
+	case err == nil, errors.Is(err, backup.ErrRefused):
+		st.Good(time.Time{}, ended)
+	case errors.Is(ctx.Err(), context.Canceled):
+		interrupted = true
+		st.EndByHand(ended)
+	default:
+		st.FailedByHand(ended, err)
 	}
-	return run, err
+	if failed := b.state.Save(context.WithoutCancel(ctx), st); failed != nil {
+		err = errors.Join(err, unsaved, failed)
+	}
+	if interrupted {
+		return nil, n.last, err
+	}
+	o = &backup.Outcome{Attempt: a, Ended: ended, Err: err}
+	if b.core.plan.Backup.Enabled {
+		o.Next = b.schedule.Plan(st, ended).At
+	}
+	return o, n.last, err
 }
 
 // run is called with the lock.
@@ -64,12 +117,20 @@ func (b *Backups) run(ctx context.Context, m *Manager, st backup.State, opts ...
 	if run.Manifest, run.Report, err = m.core.backup(ctx, b.repo, o); err != nil {
 		return run, err
 	}
+	return b.finish(ctx, run, st)
+}
+
+// finish does what follows once a backup is there: a later attempt of the same run may
+// do it again, see resumed.
+func (b *Backups) finish(ctx context.Context, run BackupRun, st backup.State) (_ BackupRun, err error) {
+	run.Verified = true
 	rehearse, err := b.due(ctx)
 	if err != nil {
 		return run, err
 	}
-	if rehearse {
+	if rehearse && !run.Report.Rehearsed {
 		if run.Report, err = b.repo.Verify(ctx, run.Manifest.ID, true); err != nil {
+			run.Verified, run.Report.Rehearsed = !errors.Is(err, tiers.ErrCorrupt), false
 			return run, fmt.Errorf("rehearse a restore: %w", err)
 		}
 	}
@@ -105,9 +166,10 @@ func (b *Backups) start(open func(ctx context.Context) (*Manager, error)) (*back
 	return backup.StartRunner(backup.RunnerConfig{
 		Schedule: b.schedule, Work: n.work, State: b.state, Clock: c.clock, Logger: c.log,
 		Lock: func(context.Context) (func(), bool, error) {
-			unlock, _, err := lockJob(filepath.Join(c.plan.DataDir, "jobs"), "backup", c.clock.Now())
+			unlock, _, err := c.tryBackups()
 			return unlock, unlock != nil, err
 		},
+		Owner:     func() string { return lockedBy(c.jobsDir(), "backup") },
 		OnSuccess: n.tell, OnFailure: n.tell,
 	})
 }
@@ -116,6 +178,7 @@ func (b *Backups) start(open func(ctx context.Context) (*Manager, error)) (*back
 type nightly struct {
 	b    *Backups
 	open func(ctx context.Context) (*Manager, error)
+	opts []BackupOption
 	last BackupRun
 }
 
@@ -126,7 +189,7 @@ func (n *nightly) work(ctx context.Context, a backup.Attempt) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close(context.WithoutCancel(ctx))) }()
-	n.last, err = n.b.run(ctx, m, a.State)
+	n.last, err = n.b.run(ctx, m, a.State, n.opts...)
 	return err
 }
 
@@ -136,8 +199,13 @@ func (n *nightly) tell(ctx context.Context, o backup.Outcome) error {
 	if o.Err != nil && o.Try > 1 && !errors.Is(o.Err, backup.ErrRefused) {
 		return nil
 	}
-	plan := n.b.core.plan.Backup
-	note := backup.NoticeOf(o, &n.last.Manifest, n.last.Report)
+	return n.b.tell(ctx, o, n.last)
+}
+
+// tell tells the configured webhook and command.
+func (b *Backups) tell(ctx context.Context, o backup.Outcome, run BackupRun) error {
+	plan := b.core.plan.Backup
+	note := backup.NoticeOf(o, &run.Manifest, run.Report)
 	var errs []error
 	if plan.Webhook != "" {
 		errs = append(errs, backup.Webhook(string(plan.Webhook))(ctx, note))

@@ -223,14 +223,35 @@ func (b *Backups) prune(ctx context.Context, o PruneOptions) ([]backup.Decision,
 	return b.repo.Prune(ctx, p, o.DryRun)
 }
 
+// How long the lock is waited for that a runner takes to note something.
+const (
+	lockTries = 20
+	lockPause = 25 * time.Millisecond
+)
+
 // lock takes the job's lock, which all processes of the store share.
-func (b *Backups) lock() (unlock func(), err error) {
-	unlock, owner, err := lockJob(filepath.Join(b.core.plan.DataDir, "jobs"), "backup", b.core.clock.Now())
+func (b *Backups) lock() (unlock func(), err error) { return b.core.lockBackups() }
+
+func (c *core) lockBackups() (unlock func(), err error) {
+	unlock, owner, err := c.tryBackups()
 	if err == nil && unlock == nil {
 		err = tiers.Hint(fmt.Errorf("%w: another backup is under way%s", tiers.ErrConflict, owner), "wait for it to end")
 	}
 	return unlock, err
 }
+
+func (c *core) tryBackups() (unlock func(), owner string, err error) {
+	for range lockTries {
+		unlock, owner, err = lockJob(c.jobsDir(), "backup", c.clock.Now())
+		if err != nil || unlock != nil {
+			break
+		}
+		<-time.After(lockPause) // of real time: the other process has none of our clock
+	}
+	return unlock, owner, err
+}
+
+func (c *core) jobsDir() string { return filepath.Join(c.plan.DataDir, "jobs") }
 
 // tools are the versions of what makes a backup.
 func tools() map[string]string {

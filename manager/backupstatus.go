@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,6 +28,13 @@ type BackupStatus struct {
 	Verified int
 	Stored   int64 // bytes of all of them
 
+	// UnderWay names who makes a backup now, as in "process 17 on here since
+	// 2026-11-28T03:30:00Z"; "" when nobody does.
+	UnderWay string
+	// Watched tells whether something that makes backups by itself was there in the
+	// last half of an hour: a program with Enabled, or [Backups.Serve].
+	Watched bool
+
 	State backup.State // of the schedule
 	Plan  backup.Plan  // what it does next; the run is nobody's while it is not enabled
 
@@ -45,6 +53,8 @@ func (b *Backups) Status(ctx context.Context) (s BackupStatus, err error) {
 		return s, err
 	}
 	s.Plan = b.schedule.Plan(b.schedule.Observe(s.State, now), now)
+	s.UnderWay = lockedBy(b.core.jobsDir(), "backup")
+	s.Watched = !s.State.Watched.IsZero() && now.Sub(s.State.Watched).Abs() <= backup.WatchedFor
 	damaged := 0
 	for e, err := range b.repo.List(ctx) {
 		if err != nil {
@@ -65,7 +75,9 @@ func (b *Backups) Status(ctx context.Context) (s BackupStatus, err error) {
 	if damaged > 0 {
 		s.find(false, "backups", fmt.Sprintf("%d of %d can't be used", damaged, s.Backups), "`sagestore backup list` shows why")
 	}
+	b.findRuns(&s)
 	b.findAge(&s, now)
+	b.findWatch(&s, now)
 	replaced, err := backup.Replaced(b.core.plan.DataDir)
 	if err != nil {
 		return s, err
@@ -85,13 +97,51 @@ func (s *BackupStatus) find(ok bool, subject, message, hint string) {
 	s.Findings = append(s.Findings, tiers.Finding{OK: ok, Subject: "backup: " + subject, Message: message, Hint: hint})
 }
 
+const logHint = "see the log of the program, or run `sagestore backup create`"
+
+// findRuns looks whether the last runs failed.
+func (b *Backups) findRuns(s *BackupStatus) {
+	if s.State.Tries > 0 && s.UnderWay == "" {
+		s.find(false, "runs", fmt.Sprintf("the run of %s failed %d times and is tried again at %s",
+			stamp(s.State.Run), s.State.Tries, stamp(s.Plan.At)), logHint)
+	}
+	hand := s.State.Hand
+	if hand.Failures > 0 {
+		s.find(false, "runs", fmt.Sprintf("by hand or from a timer %d failed, the last at %s: %s", hand.Failures, stamp(hand.Failed), hand.Cause),
+			"mend that, and run `sagestore backup create`")
+	}
+	if !hand.Began.IsZero() && s.UnderWay == "" {
+		s.find(false, "runs", "the one begun at "+stamp(hand.Began)+" by hand or from a timer never ended: its process did before",
+			"see the log of what ran it, and run `sagestore backup create`")
+	}
+}
+
+// findWatch looks whether anything will make the next backup. A run from a timer
+// within the time between two runs is proof enough that something does.
+func (b *Backups) findWatch(s *BackupStatus, now time.Time) {
+	good := s.State.LastGood
+	if !s.Enabled || s.Watched || good.IsZero() || s.UnderWay != "" {
+		return // where there is none at all, that is said
+	}
+	last := b.schedule.Last(now)
+	between := last.Sub(b.schedule.Last(last.Add(-time.Second)))
+	if now.Sub(good) <= between+between/8 { // a timer may be late by a little
+		return
+	}
+	if slices.ContainsFunc(s.Findings, func(f tiers.Finding) bool { return !f.OK && f.Subject == "backup: age" }) {
+		return
+	}
+	seen := "none was ever seen"
+	if !s.State.Watched.IsZero() {
+		seen = "the last one was seen at " + stamp(s.State.Watched)
+	}
+	s.find(false, "runner", "nothing that makes backups by itself is there, "+seen+", and the last good one ended at "+stamp(good),
+		"start the program or `sagestore backup serve`, or set up a timer, see docs/OPERATIONS.md")
+}
+
 // findAge looks whether backups are made as they should be.
 func (b *Backups) findAge(s *BackupStatus, now time.Time) {
-	const hint = "see the log of the program, or run `sagestore backup create`"
-	if s.State.Tries > 0 {
-		s.find(false, "runs", fmt.Sprintf("the run of %s failed %d times and is tried again at %s",
-			stamp(s.State.Run), s.State.Tries, stamp(s.Plan.At)), hint)
-	}
+	const hint = logHint
 	last := b.schedule.Last(now)
 	before := b.schedule.Last(last.Add(-time.Second)) // one run may be missing: it is made up for
 	switch {

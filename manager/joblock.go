@@ -38,5 +38,26 @@ func lockJob(dir, name string, now time.Time) (unlock func(), owner string, err 
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		return nil, "", errors.Join(err, lock.Close())
 	}
-	return func() { _ = lock.Close() }, "", nil // closing gives the lock back
+	return func() {
+		_ = os.Truncate(path, 0) // for display only: the next owner is named or nobody
+		_ = lock.Close()         // gives the lock back
+	}, "", nil
+}
+
+// lockedBy answers who has the lock of a job; "" when nobody has.
+func lockedBy(dir, name string) string {
+	path := filepath.Join(dir, name+".lock")
+	if st, err := os.Lstat(path); err != nil || !st.Mode().IsRegular() {
+		return ""
+	}
+	lock := flock.New(path, flock.SetFlag(os.O_RDONLY))
+	free, err := lock.TryRLock()
+	if closing := lock.Close(); free || err != nil || closing != nil {
+		return ""
+	}
+	text, _ := os.ReadFile(path) //nolint:gosec // for display only; not knowing it is no error
+	if owner := strings.TrimSpace(string(text)); owner != "" && len(owner) < 200 {
+		return owner
+	}
+	return "another process"
 }

@@ -84,25 +84,22 @@ tier; what lives in memory or in Redis is in no backup.`,
   sagestore backup create --destination ./backups --json`,
 		Args: count(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.with(c.Context(), func(m *manager.Manager) error {
-				if m.Config().InMemory {
-					return inMemory()
-				}
-				b, err := m.Backups(c.Context())
-				if err != nil {
-					return err
-				}
+			log := slog.New(slog.DiscardHandler)
+			return a.withBackups(c.Context(), func(b *manager.Backups) error {
 				show := a.progress()
 				opts := []manager.BackupOption{manager.BackupProgress(show.tell)}
 				if cache {
 					opts = append(opts, manager.BackupCache())
 				}
-				run, err := b.Run(c.Context(), m, opts...)
+				run, err := b.RunOpening(c.Context(), func(ctx context.Context) (*manager.Manager, error) { return a.openStore(ctx, log) }, opts...)
 				show.end()
+				if run.Untold != nil {
+					_, _ = fmt.Fprintf(a.err, "sagestore: nobody was told about the backup: %s\n", run.Untold)
+				}
 				if run.Manifest.ID == "" {
 					return err
 				}
-				return errors.Join(a.printRun(run), err)
+				return errors.Join(a.printRun(run, err), err)
 			})
 		},
 	}
@@ -118,8 +115,12 @@ type madeBackup struct {
 	Pruned  []decisionEntry `json:"pruned"`
 }
 
-func (a *app) printRun(run manager.BackupRun) error {
+// printRun prints what was made; failed is why it is not verified, if it is not.
+func (a *app) printRun(run manager.BackupRun, failed error) error {
 	e := backup.Entry{ID: run.Manifest.ID, Manifest: run.Manifest, Verified: run.Manifest.Created.Add(run.Manifest.Took), Rehearsed: run.Report.Rehearsed, Authentic: run.Report.Authentic}
+	if !run.Verified {
+		e.Verified, e.Rehearsed, e.Err = time.Time{}, false, failed
+	}
 	var removed []backup.Decision
 	for _, d := range run.Decisions {
 		if !d.Keep {
@@ -130,7 +131,10 @@ func (a *app) printRun(run manager.BackupRun) error {
 		return a.printLine(madeBackup{entryOfBackup(e), run.Manifest.Held, append([]string{}, run.LeftOut...), entriesOf(removed)})
 	}
 	done := "verified"
-	if run.Report.Rehearsed {
+	switch {
+	case !run.Verified:
+		done = "written, and not verified"
+	case run.Report.Rehearsed:
 		done = "verified and rehearsed"
 	}
 	m := &run.Manifest
@@ -204,7 +208,9 @@ taken from one that is damaged (1). ID may be latest.`,
 		Args: count(1, 1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withBackups(c.Context(), func(b *manager.Backups) error {
-				r, err := b.Repo().Verify(c.Context(), args[0], rehearse)
+				show := a.progress()
+				r, err := b.Repo().Telling(show.tell).Verify(c.Context(), args[0], rehearse)
+				show.end()
 				if err != nil {
 					return err
 				}

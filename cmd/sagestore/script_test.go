@@ -10,14 +10,17 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"filippo.io/age"
 	"github.com/rogpeppe/go-internal/testscript"
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 	_ "modernc.org/sqlite"
 
+	"github.com/sagestore/sagestore/backup"
 	"github.com/sagestore/sagestore/internal/redistest"
 	"github.com/sagestore/sagestore/manager"
 	"github.com/sagestore/sagestore/sagetest"
@@ -40,7 +43,45 @@ func (l leakChecked) Run() int {
 }
 
 func TestMain(m *testing.M) {
-	testscript.Main(leakChecked{m}, map[string]func(){"sagestore": main})
+	testscript.Main(leakChecked{m}, map[string]func(){"sagestore": main, "age-keygen": keygen})
+}
+
+// keygen is what pages use of age-keygen: -o FILE makes a key, -y FILE shows its
+// public one.
+func keygen() {
+	if err := keygenOf(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func keygenOf(args []string) error {
+	if len(args) != 2 {
+		return errors.New("age-keygen -o FILE or -y FILE")
+	}
+	if args[0] == "-o" {
+		id, err := age.GenerateX25519Identity()
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(os.Stderr, "Public key: %s\n", id.Recipient())
+		return os.WriteFile(args[1], fmt.Appendf(nil, "# public key: %s\n%s\n", id.Recipient(), id), 0o600)
+	}
+	file, err := os.Open(args[1])
+	if err != nil {
+		return err
+	}
+	defer file.Close() //nolint:errcheck // opened for reading
+	ids, err := age.ParseIdentities(file)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if own, ok := id.(*age.X25519Identity); ok {
+			fmt.Println(own.Recipient())
+		}
+	}
+	return nil
 }
 
 func TestScripts(t *testing.T) {
@@ -53,6 +94,7 @@ func TestScripts(t *testing.T) {
 			}
 			e.Values[testKey{}] = tb
 			e.Values[redisKey{}] = new([]*redistest.Server)
+			e.Values[backingKey{}] = new(backing)
 			page, err := filepath.Abs(filepath.Join("..", "..", "docs", "CLI.md"))
 			e.Setenv("PAGE", page)
 			e.Setenv("OPERATIONS", filepath.Join(filepath.Dir(page), "OPERATIONS.md"))
@@ -74,6 +116,7 @@ func TestScripts(t *testing.T) {
 			"hostile":  scriptHostile,
 			"await":    scriptAwait,
 			"made":     scriptMade,
+			"backing":  scriptBacking,
 		},
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
@@ -236,6 +279,52 @@ func scriptAwait(ts *testscript.TestScript, _ bool, args []string) {
 		}
 	}
 }
+
+type backingKey struct{}
+
+// scriptBacking is `backing DIR begin`: this process begins a backup of the store of a
+// data directory, which does not go on before `backing DIR end`.
+func scriptBacking(ts *testscript.TestScript, _ bool, args []string) {
+	running, _ := ts.Value(backingKey{}).(*backing)
+	if args[1] == "end" {
+		ts.Check(running.end())
+		return
+	}
+	ctx := context.Background()
+	m, err := manager.OpenDir(ctx, ts.MkAbs(args[0]), all.Tiers(), manager.WithoutJobs())
+	ts.Check(err)
+	b, err := m.Backups(ctx)
+	ts.Check(err)
+	began, free, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	var first sync.Once
+	go func() {
+		_, err := b.Run(ctx, m, manager.BackupProgress(func(backup.Progress) {
+			first.Do(func() {
+				close(began)
+				<-free
+			})
+		}))
+		done <- errors.Join(err, m.Close(ctx))
+	}()
+	running.end = sync.OnceValue(func() error {
+		close(free)
+		return <-done
+	})
+	ts.Defer(func() {
+		if err := running.end(); err != nil {
+			tbOf(ts).Error(err)
+		}
+	})
+	select {
+	case <-began:
+	case err := <-done:
+		done <- err
+		ts.Fatalf("the backup ended: %v", err)
+	}
+}
+
+// backing is a backup that this process makes.
+type backing struct{ end func() error }
 
 // scriptMade is `made DIR TIME`: a backup is made of the store of a data directory by
 // a clock that shows that time.
