@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,9 +11,11 @@ import (
 
 	"github.com/sagestore/sagestore/manager"
 	"github.com/sagestore/sagestore/tiers"
+	"github.com/sagestore/sagestore/tiers/all"
 )
 
 func (a *app) doctorCommand() *cobra.Command {
+	var epoch, yes bool
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check the store and say what to do",
@@ -20,11 +23,22 @@ func (a *app) doctorCommand() *cobra.Command {
 disks, each server's version and settings, schema, clock, every record of the file
 tier, and what waits in the journal. Each line begins with "ok", with "note" for
 advice, or with "fix" for a finding; the line after it says what to do. It ends
-with 0 when nothing has to be fixed, and else with 1.`,
+with 0 when nothing has to be fixed, and else with 1.
+
+With --new-epoch it does something else: a store that was copied with its data
+directory gets an epoch of its own, which nobody may have open meanwhile. Until then it
+shares the entries in Redis with the store it was copied from, and each answers what
+the other has saved.`,
 		Example: `  sagestore doctor
   sagestore doctor --json`,
 		Args: count(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
+			if epoch {
+				return a.newEpoch(c.Context(), yes)
+			}
+			if yes {
+				return usagef("leave it out, or add --new-epoch", "--yes is for --new-epoch")
+			}
 			findings, err := a.diagnose(c)
 			if err != nil {
 				return err
@@ -41,7 +55,35 @@ with 0 when nothing has to be fixed, and else with 1.`,
 		},
 	}
 	c.Flags().BoolVar(&a.json, "json", false, "print JSON")
+	c.Flags().BoolVar(&epoch, "new-epoch", false, "give a store that was copied an epoch of its own, in place of the check")
+	c.Flags().BoolVar(&yes, "yes", false, "do not ask before --new-epoch")
 	return c
+}
+
+// newEpoch gives the store a new epoch.
+func (a *app) newEpoch(ctx context.Context, yes bool) error {
+	cfg, _, err := a.readConfig()
+	if err != nil {
+		return err
+	}
+	e, err := cfg.Resolve(a.options()...)
+	if err != nil {
+		return err
+	}
+	what := fmt.Sprintf("give the store in %s a new epoch, so that it sees nothing any more of what Redis holds for it", e.DataDir)
+	if err := a.ask(ctx, what, yes, "add --yes"); err != nil {
+		return err
+	}
+	drivers, codecs := standIns(e, all.Tiers())
+	epoch, err := manager.NewEpoch(ctx, cfg, drivers, codecs)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.printLine(map[string]string{"epoch": epoch})
+	}
+	_, err = fmt.Fprintf(a.out, "the store in %s has the new epoch %s: what Redis held for it is not seen any more\n", e.DataDir, epoch)
+	return err
 }
 
 // diagnose answers what there is to say. An error is that it was interrupted.

@@ -47,7 +47,18 @@ func TestTheConfigurationsOnThePageOfOperationsLoad(t *testing.T) {
 		if strings.HasPrefix(text, "apiVersion:") {
 			var job struct {
 				Kind string
-				Spec struct{ Schedule string }
+				Spec struct {
+					Schedule    string
+					JobTemplate struct {
+						Spec struct {
+							Template struct {
+								Spec struct {
+									Containers []struct{ Command []string }
+								}
+							}
+						}
+					} `yaml:"jobTemplate"`
+				}
 			}
 			if err := yaml.Unmarshal([]byte(text), &job); err != nil || job.Kind != "CronJob" {
 				t.Errorf("%v\n%s", err, text)
@@ -55,6 +66,12 @@ func TestTheConfigurationsOnThePageOfOperationsLoad(t *testing.T) {
 			if _, err := backup.ParseSchedule(backup.Timing{Cron: job.Spec.Schedule}); err != nil {
 				t.Error(err)
 			}
+			containers := job.Spec.JobTemplate.Spec.Template.Spec.Containers
+			if len(containers) != 1 || len(containers[0].Command) < 3 || containers[0].Command[0] != "sagestore" {
+				t.Errorf("it runs no sagestore:\n%s", text)
+				continue
+			}
+			accepts(t, containers[0].Command[1:])
 			continue
 		}
 		c, err := config.Parse([]byte(strings.ReplaceAll(text, "/etc/sage", dir)))
@@ -102,9 +119,19 @@ func runs(t *testing.T, line string) {
 		t.Fatalf("%q runs no sagestore", line)
 	}
 	command, _, _ = strings.Cut(command, " >")
-	c, rest, err := new(app).root().Find(strings.Fields(command))
-	if err != nil || c.HasSubCommands() || len(rest) > 0 {
-		t.Errorf("there is no command %q: %v %v", command, rest, err)
+	accepts(t, strings.Fields(command))
+}
+
+// accepts finds that there is such a command, and that it takes these flags.
+func accepts(t *testing.T, command []string) {
+	t.Helper()
+	c, rest, err := new(app).root().Find(command)
+	if err != nil || c.HasSubCommands() {
+		t.Errorf("there is no command %q: %v", command, err)
+		return
+	}
+	if err := c.ParseFlags(rest); err != nil || c.Flags().NArg() > 0 {
+		t.Errorf("%q: %v, and %q is too much", command, err, c.Flags().Args())
 	}
 }
 
