@@ -2,10 +2,12 @@ package manager
 
 import (
 	"context"
+	"fmt"
 	"os"
 
 	"github.com/sagestore/sagestore/backup"
 	"github.com/sagestore/sagestore/config"
+	"github.com/sagestore/sagestore/tiers"
 )
 
 // RestoreOptions say how a store is restored.
@@ -38,6 +40,9 @@ func (b *Backups) Restore(ctx context.Context, id string, o RestoreOptions) (don
 		return done, err
 	}
 	if o.To != "" {
+		if problem := b.core.plan.BackupPlace(o.To); problem != "" {
+			return done, tiers.Fail("restore backup "+e.ID, "", tiers.Key{}, tiers.Hint(fmt.Errorf("%w: %s", tiers.ErrUnsupported, problem), "name another directory"))
+		}
 		done.Restored, err = b.repo.Restore(ctx, e.ID, backup.RestoreOptions{To: o.To, Progress: o.Progress})
 		return done, err
 	}

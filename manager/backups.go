@@ -93,6 +93,9 @@ func newBackups(ctx context.Context, c *core) (*Backups, error) {
 		return nil, tiers.Hint(fmt.Errorf("%w: the whole store lives in memory, so there is nothing to back up", tiers.ErrUnsupported),
 			"give the categories that matter another tier")
 	}
+	if problem := c.plan.BackupPlace(plan.Dest); problem != "" {
+		return nil, tiers.Hint(fmt.Errorf("%w: backup.dest: %s", tiers.ErrUnsupported, problem), "name another place under backup.dest")
+	}
 	b := &Backups{core: c, state: backup.StateFile(filepath.Join(c.plan.DataDir, "jobs", "backup.json"))}
 	host, _ := os.Hostname() // without a name stores of several hosts are less spread
 	var err error

@@ -24,8 +24,9 @@ import (
 // probeTime bounds the first request. Some clients try for ever.
 const probeTime = 30 * time.Second
 
-// Schemes answers the schemes of the URLs that [Open] takes.
-func Schemes() []string { return []string{"azblob", "file", "gs", "mem", "s3"} }
+// Schemes answers the schemes of the URLs that [Open] takes. It takes mem:// as well,
+// for tests: what is kept there is gone with the process.
+func Schemes() []string { return []string{"azblob", "file", "gs", "s3"} }
 
 // Open opens the bucket that a URL names, and asks the service for a first name there:
 // that the bucket is absent or may not be read is an error of Open. A directory is made
@@ -83,7 +84,7 @@ func parse(rawURL string) (*url.URL, error) {
 	if err != nil { // its text repeats the URL
 		return nil, tiers.Hint(fmt.Errorf("%w: this is no URL", tiers.ErrUnsupported), "write it as s3://BUCKET/PATH")
 	}
-	if !slices.Contains(Schemes(), u.Scheme) {
+	if !slices.Contains(Schemes(), u.Scheme) && u.Scheme != "mem" {
 		return nil, tiers.Hint(fmt.Errorf("%w: the URL has none of the schemes %s", tiers.ErrUnsupported, strings.Join(Schemes(), ", ")),
 			"write it as s3://BUCKET/PATH")
 	}

@@ -317,16 +317,3 @@ func (a *app) printDecisions(all []backup.Decision, dry bool) error {
 	}
 	return nil
 }
-
-// parseTime reads a time of --at: of RFC 3339, or of the local clock.
-func parseTime(text string) (time.Time, error) {
-	if t, err := time.Parse(time.RFC3339, text); err == nil {
-		return t, nil
-	}
-	for _, form := range []string{"2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02"} {
-		if t, err := time.ParseInLocation(form, text, time.Local); err == nil {
-			return t, nil
-		}
-	}
-	return time.Time{}, usagef(`write 2026-11-28T03:30:00Z, or "2026-11-28 03:30" of the local clock`, "--at %q is no time", text)
-}

@@ -157,7 +157,7 @@ func (a *app) options() []config.Option {
 func (a *app) readConfig() (cfg *config.Config, file string, err error) {
 	cfg, file, err = a.loadConfig()
 	if err == nil && a.dest != "" {
-		cfg.Backup.Dest, err = destination(a.dest)
+		err = a.toDestination(cfg)
 	}
 	return cfg, file, err
 }
