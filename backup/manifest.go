@@ -312,6 +312,8 @@ func (m *Manifest) check() error {
 			return bad("part %s goes to %.80q", p.Name, p.Path)
 		case p.Plain.Bytes < 0 || p.Stored.Bytes < 0 || !hexForm.MatchString(p.Plain.SHA256) || !hexForm.MatchString(p.Stored.SHA256):
 			return bad("the sums of part %s", p.Name)
+		case (p.Plain.Bytes-ratioAt)/maxRatio > p.Stored.Bytes:
+			return bad("%d bytes of part %s claim to be %d", p.Stored.Bytes, p.Name, p.Plain.Bytes)
 		}
 		for _, e := range p.Encoding {
 			if e != encodingZstd && e != encodingAge {

@@ -99,9 +99,6 @@ type opened struct {
 
 // openPart opens a part for reading what it was made of.
 func openPart(ctx context.Context, b Bucket, id string, p *PartInfo, ids []age.Identity, moved func(int64)) (_ *opened, err error) {
-	if p.Plain.Bytes > ratioAt+maxRatio*p.Stored.Bytes {
-		return nil, fmt.Errorf("%w: %d bytes claim to be %d", tiers.ErrCorrupt, p.Stored.Bytes, p.Plain.Bytes)
-	}
 	o := &opened{p: p, stored: newMeter(nil), plain: newMeter(moved), left: p.Plain.Bytes}
 	if o.object, err = b.Get(ctx, id+"/"+p.Object); err != nil {
 		return nil, err
