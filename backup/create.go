@@ -48,6 +48,9 @@ type creation struct {
 
 func (c *creation) run(ctx context.Context) (_ Manifest, report Report, err error) {
 	r := c.r
+	if err := r.checkIdentities(); err != nil {
+		return Manifest{}, Report{}, err
+	}
 	if err := r.sweep(ctx); err != nil {
 		return Manifest{}, Report{}, fmt.Errorf("remove what earlier runs left: %w", err)
 	}

@@ -39,7 +39,7 @@ func TestAURLThatWouldBeMisreadIsRefusedWithoutRepeatingIt(t *testing.T) {
 		says     string
 	}{
 		{"it is no URL", "s3://%zzs3cret", tiers.ErrUnsupported, "s3://BUCKET/PATH"},
-		{"no driver has its scheme", "ftp://host/?password=s3cret", tiers.ErrUnsupported, "azblob, file, gs, mem, s3"},
+		{"no driver has its scheme", "ftp://host/?password=s3cret", tiers.ErrUnsupported, "azblob, file, gs, s3"},
 		{"there are credentials in it", "s3://AKIA:s3cret@bucket", tiers.ErrUnsupported, "AWS_ACCESS_KEY_ID"},
 		{"so they are for Google", "gs://s3cret@bucket", tiers.ErrUnsupported, "GOOGLE_APPLICATION_CREDENTIALS"},
 		{"so they are for Azure", "azblob://s3cret@bucket", tiers.ErrUnsupported, "AZURE_STORAGE_KEY"},
