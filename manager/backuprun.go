@@ -151,6 +151,7 @@ func named(op string, err error) error {
 // configuration enables that. open opens the store for a run and is given what
 // closes it; so the store is not held between the runs.
 func (b *Backups) Serve(ctx context.Context, open func(ctx context.Context) (*Manager, error)) error {
+	b.sweepUnpacked(ctx)
 	r, err := b.start(open) //nolint:contextcheck // the runner has one of its own, which Close ends
 	if err != nil {
 		return err

@@ -87,6 +87,7 @@ func (b *Backups) Status(ctx context.Context) (s BackupStatus, err error) {
 			s.find(true, "restore", fmt.Sprintf("what backup %s replaced on %s is kept", r.Backup, stamp(r.At)), "when it is not needed any more, remove "+strings.Join(r.Paths, " and "))
 		}
 	}
+	b.findUnpacked(&s)
 	if sameDisk(plan.Dest, b.core.plan.DataDir) {
 		s.find(true, "destination", plan.Dest+" is on the same disk as the data", "name another disk or a bucket under backup.dest, so that both are not lost at once")
 	}
