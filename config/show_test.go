@@ -56,7 +56,7 @@ func TestWarnings(t *testing.T) {
 		{"a name that misses a built-in one", "categories: {session.histroy: {tier: cache}}", "line 1: categories.session.histroy: is a category of its own: the built-in one is session.history"},
 		{"names that are listed both", "categories: {session.histroy: {tier: cache}, session.history: {ttl: 7d}}", ""},
 		{"a built-in name", "categories: {session.history: {ttl: 7d}}", ""},
-		{"checkpoints", "checkpoints: {max: 3}", "line 1: checkpoints: is accepted but not active yet"},
+		{"checkpoints", "checkpoints: {max: 3}", ""},
 		{"backups", "backup: {interval: daily}", ""},
 		{"backups that are off", "backup: {enabled: false, interval: daily}", "line 1: backup: is not enabled: no backup is made by itself, only by sagestore backup create or serve"},
 		{"backups of what is gone at the end", "in_memory: true\nbackup: {}", "line 1: in_memory: keeps everything in this process: it is gone at the end\nline 2: backup: backs up nothing: everything lives in this process"},

@@ -50,9 +50,6 @@ func (e *Effective) Warnings() []Warning {
 	}
 	e.warnCategories(warn)
 	e.warnBackup(warn)
-	if c.Checkpoints != (Checkpoints{}) {
-		warn("is accepted but not active yet", "checkpoints")
-	}
 	if c.Encryption.Current == "" && len(c.Encryption.Keys) > 0 {
 		warn("names no current key: values can be read, and not be encrypted", "encryption")
 	}
