@@ -95,7 +95,7 @@ func (c *creation) run(ctx context.Context) (_ Manifest, report Report, err erro
 		return Manifest{}, report, fmt.Errorf("verify what was written: %w", err)
 	}
 	if c.s.RefuseEmpty && c.empty() {
-		return Manifest{}, report, tiers.Hint(ErrEmpty, "see that it is the store that is meant; `sagestore backup create --allow-empty` makes a backup of it all the same")
+		return Manifest{}, report, tiers.Hint(ErrEmpty, "see that it is the store that is meant")
 	}
 	for i := range c.m.Parts {
 		if p := &c.m.Parts[i]; len(v.damaged[p.Name]) > 0 {

@@ -264,7 +264,7 @@ func checkMAC(keys [][]byte, of string, b []byte, mac string) (authentic bool, e
 		}
 	}
 	return false, tiers.Hint(fmt.Errorf("%w: its signature was made with another key, or not for this content", ErrKey),
-		"check the key of the backups; an earlier one goes under backup.signing_keys_old")
+		"check the key of the backups")
 }
 
 // maxNumber bounds the numbers that are believed of what can't be checked, so that

@@ -131,7 +131,7 @@ func (r *Runner) turn(ctx context.Context) time.Duration {
 	unlock, ok, err := r.c.Lock(ctx)
 	switch {
 	case err != nil:
-		r.tell(ctx, slog.LevelWarn, "the lock of the backup can't be taken", err)
+		r.tell(ctx, "the lock of the backup can't be taken", err)
 		return turnLimit
 	case !ok && !plan.Due(now): // what is to be stored can wait
 		return wait
@@ -215,11 +215,11 @@ func (r *Runner) load(ctx context.Context) (readable bool) {
 	stored, err := r.c.State.Load(ctx)
 	switch {
 	case errors.Is(err, tiers.ErrCorrupt):
-		r.tell(ctx, slog.LevelWarn, "the state of the schedule is replaced", err)
+		r.tell(ctx, "the state of the schedule is replaced", err)
 		r.stored = State{}
 		return true
 	case err != nil:
-		r.tell(ctx, slog.LevelWarn, "the state of the schedule can't be read", err)
+		r.tell(ctx, "the state of the schedule can't be read", err)
 		return false
 	}
 	r.told = ""
@@ -247,7 +247,7 @@ func (r *Runner) save(ctx context.Context, readable bool) {
 		return
 	}
 	if err := r.c.State.Save(ctx, r.state); err != nil {
-		r.tell(ctx, slog.LevelWarn, "the state of the schedule is not stored", err)
+		r.tell(ctx, "the state of the schedule is not stored", err)
 	}
 }
 
@@ -270,7 +270,7 @@ func (r *Runner) report(ctx context.Context, o Outcome) {
 }
 
 // tell logs a problem unless it was the last one logged.
-func (r *Runner) tell(ctx context.Context, level slog.Level, message string, err error) {
+func (r *Runner) tell(ctx context.Context, message string, err error) {
 	text := message
 	var attrs []slog.Attr
 	if err != nil {
@@ -281,7 +281,7 @@ func (r *Runner) tell(ctx context.Context, level slog.Level, message string, err
 		return
 	}
 	r.told = text
-	r.c.Logger.LogAttrs(ctx, level, message, attrs...)
+	r.c.Logger.LogAttrs(ctx, slog.LevelWarn, message, attrs...)
 }
 
 // forgetful stands for no store: the runner's own memory is all there is.

@@ -104,7 +104,7 @@ func (r *Repo) claim(dir string, do func(dir string) error) (err error) {
 	case errors.Is(err, fs.ErrNotExist):
 		info, err := os.Lstat(dir)
 		if err != nil || r.o.Clock.Now().Sub(info.ModTime()) < scratchBirth {
-			return nil //nolint:nilerr // it was removed meanwhile
+			return nil // it was removed meanwhile, or is being made
 		}
 		err = do(dir)
 		if errors.Is(err, fs.ErrPermission) {

@@ -35,18 +35,22 @@ func TestWhatAKilledRehearsalUnpackedIsRemovedByTheNextRun(t *testing.T) {
 		run func(t *testing.T) error
 	}{
 		{"creating", func(t *testing.T) error {
+			t.Helper()
 			_, _, err := r.Create(t.Context(), s.source(t))
 			return err
 		}},
 		{"verifying", func(t *testing.T) error {
+			t.Helper()
 			_, err := r.Verify(t.Context(), m.ID, false)
 			return err
 		}},
 		{"restoring", func(t *testing.T) error {
+			t.Helper()
 			_, err := r.Restore(t.Context(), m.ID, RestoreOptions{To: filepath.Join(t.TempDir(), "to")})
 			return err
 		}},
 		{"opening a copy", func(t *testing.T) error {
+			t.Helper()
 			c, err := r.OpenCopy(t.Context(), m.ID, "database")
 			if err != nil {
 				return err

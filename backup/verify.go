@@ -219,7 +219,7 @@ func missing(err error) error {
 	return err
 }
 
-func removeIfThere(path string) error { return os.RemoveAll(path) }
+func removeIfThere(path string) error { return os.RemoveAll(path) } //nolint:gosec // a place of ours
 
 // limitsOf bound an archive by what the manifest says of it.
 func limitsOf(p *PartInfo) archive.Limits {

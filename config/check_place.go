@@ -82,9 +82,9 @@ func localPlace(place string) (path string, ok bool) {
 func followed(path string) string {
 	rest := ""
 	for dir := path; ; dir = filepath.Dir(dir) {
-		real, err := filepath.EvalSymlinks(dir)
+		target, err := filepath.EvalSymlinks(dir)
 		if err == nil {
-			return filepath.Join(real, rest)
+			return filepath.Join(target, rest)
 		}
 		if !errors.Is(err, fs.ErrNotExist) || dir == filepath.Dir(dir) {
 			return path

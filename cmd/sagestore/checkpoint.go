@@ -58,8 +58,16 @@ the rest is listed, and the command ends with 1.`,
 			}
 			return a.withAgents(c.Context(), func(s *agent.Store) error {
 				t := table{columns: []column{
-					{title: "CHECKPOINT", shrink: true}, {title: "NO", right: true}, {title: "MADE (UTC)"}, {title: "KIND"}, {title: "NAME", shrink: true},
-					{title: "STEP", right: true}, {title: "MESSAGES", right: true}, {title: "SIZE", right: true}, {title: "STORED", right: true}, {title: ""},
+					{title: "CHECKPOINT", shrink: true},
+					{title: "NO", right: true},
+					{title: "MADE (UTC)"},
+					{title: "KIND"},
+					{title: "NAME", shrink: true},
+					{title: "STEP", right: true},
+					{title: "MESSAGES", right: true},
+					{title: "SIZE", right: true},
+					{title: "STORED", right: true},
+					{title: ""},
 				}}
 				return listed(a, s.Checkpoints(c.Context(), args[0], from), t, func(v agent.CheckpointInfo) bool { return v.Number == 0 }, func(v agent.CheckpointInfo) []string {
 					tagged := ""

@@ -109,8 +109,13 @@ func (a *app) printImport(sum transfer.Summary) error {
 		name  string
 		count transfer.Count
 	}{
-		{"agents", sum.Agents}, {"conversations", sum.Conversations}, {"messages", sum.Messages}, {"checkpoints", sum.Checkpoints},
-		{"fields", sum.Fields}, {"sessions", sum.Sessions}, {"events", sum.Events},
+		{"agents", sum.Agents},
+		{"conversations", sum.Conversations},
+		{"messages", sum.Messages},
+		{"checkpoints", sum.Checkpoints},
+		{"fields", sum.Fields},
+		{"sessions", sum.Sessions},
+		{"events", sum.Events},
 	} {
 		if row.count != (transfer.Count{}) {
 			t.add(row.name, fmt.Sprint(row.count.Added), fmt.Sprint(row.count.There))
