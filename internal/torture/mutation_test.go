@@ -27,8 +27,8 @@ func mutations() []mutation {
 	return []mutation{
 		{"the rows of the journal are not written", []edit{{
 			"tiers/database/commit.go",
-			"if out.Rows[i], err = x.appendRow(r, tiers.Cond{}, d.RowLimits[r.Tier]); err != nil {",
-			"if out.Rows[i] = r; err != nil {",
+			"if out.Rows[i], err = x.appendRow(r, tiers.Cond{}, d.RowLimits[r.Tier], of); err != nil {",
+			"if out.Rows[i], _ = r, of; err != nil {",
 		}}, "kill", "file"},
 		{"rows go over whatever is there", []edit{{
 			"internal/filetree/change.go",
