@@ -34,10 +34,10 @@ func count(t testing.TB, m *manager.Manager, category string) int {
 
 func TestContentIsStoredOnceForAllSessions(t *testing.T) {
 	t.Parallel()
-	for _, r := range routings() {
-		t.Run(r.name, func(t *testing.T) {
+	for _, r := range routes() {
+		t.Run(r.Name, func(t *testing.T) {
 			t.Parallel()
-			m, clock := r.open(t)
+			m, clock := r.Open(t)
 			ctx, k := t.Context(), knowledge.New(m)
 			must(t, k.Check())
 			text := strings.Repeat("some text ", 100)
@@ -78,10 +78,10 @@ func TestContentIsStoredOnceForAllSessions(t *testing.T) {
 
 func TestContentGoesWithItsLastReference(t *testing.T) {
 	t.Parallel()
-	for _, r := range routings() {
-		t.Run(r.name, func(t *testing.T) {
+	for _, r := range routes() {
+		t.Run(r.Name, func(t *testing.T) {
 			t.Parallel()
-			m, _ := r.open(t)
+			m, _ := r.Open(t)
 			ctx, k := t.Context(), knowledge.New(m)
 			a := value[knowledge.Cache](t)(k.Put(ctx, "s/1", "a", 1))
 			b := value[knowledge.Cache](t)(k.Put(ctx, "s/1", "b", 1))
@@ -148,10 +148,10 @@ func TestTokensAreCountedOrUnknownButNotZero(t *testing.T) {
 
 func TestContentMayBeAnyBytes(t *testing.T) {
 	t.Parallel()
-	for _, r := range routings() {
-		t.Run(r.name, func(t *testing.T) {
+	for _, r := range routes() {
+		t.Run(r.Name, func(t *testing.T) {
 			t.Parallel()
-			m, _ := r.open(t)
+			m, _ := r.Open(t)
 			ctx, k := t.Context(), knowledge.New(m)
 			for _, text := range []string{"", "a\x00b", "\xff\xfe", "<&>\u2028", strings.Repeat("é", 1<<18)} {
 				c := value[knowledge.Cache](t)(k.Put(ctx, "s", text, 1))
@@ -165,7 +165,7 @@ func TestContentMayBeAnyBytes(t *testing.T) {
 
 func TestAccessesAreExactAtOnceAndWrittenSoon(t *testing.T) {
 	t.Parallel()
-	cfg := routing{}.config(t, t.TempDir())
+	cfg := routeTo("").Config(t, t.TempDir())
 	clock := sagetest.NewClock(start)
 	m := open(t, cfg, manager.WithClock(clock))
 	ctx, k := t.Context(), knowledge.New(m)
@@ -261,7 +261,7 @@ func TestManyPutAndEndAndNothingIsLostOrLeft(t *testing.T) {
 
 func TestBodiesThatOutliveTheirReferencesAreRefusedAndKept(t *testing.T) {
 	t.Parallel()
-	cfg := routing{}.config(t, t.TempDir())
+	cfg := routeTo("").Config(t, t.TempDir())
 	cfg.Categories = map[string]config.Category{"knowledge.bodies": {Tier: "database"}}
 	m := sagetest.OpenWith(t, cfg, drivers())
 	k := knowledge.New(m)

@@ -17,10 +17,10 @@ import (
 
 func TestLedgerStaysExactWhenLiveCountersAreGone(t *testing.T) {
 	t.Parallel()
-	for _, r := range routings() {
-		t.Run(r.name, func(t *testing.T) {
+	for _, r := range routes() {
+		t.Run(r.Name, func(t *testing.T) {
 			t.Parallel()
-			m, clock := r.open(t)
+			m, clock := r.Open(t)
 			ctx, k := t.Context(), knowledge.New(m)
 			add := func(id, session, model string, at time.Time, n int64) {
 				t.Helper()
@@ -36,7 +36,7 @@ func TestLedgerStaysExactWhenLiveCountersAreGone(t *testing.T) {
 			if live.Input != 110 || live.Count != 2 || live.Total() != 1100 {
 				t.Errorf("the live counter is %+v", live)
 			}
-			if !r.server {
+			if !r.Server {
 				clock.Advance(61 * time.Minute)
 				_, err := k.Live(ctx, "b")
 				wantIs(t, err, tiers.ErrNotFound, "the live counter after an hour")
@@ -75,10 +75,10 @@ func TestLedgerStaysExactWhenLiveCountersAreGone(t *testing.T) {
 
 func TestUsageOfManyCallersIsSummedUpExactly(t *testing.T) {
 	t.Parallel()
-	for _, r := range routings() {
-		t.Run(r.name, func(t *testing.T) {
+	for _, r := range routes() {
+		t.Run(r.Name, func(t *testing.T) {
 			t.Parallel()
-			m, _ := r.open(t)
+			m, _ := r.Open(t)
 			ctx, k := t.Context(), knowledge.New(m)
 			var work sync.WaitGroup
 			for n := range 4 {
@@ -110,7 +110,7 @@ func TestUsageOfManyCallersIsSummedUpExactly(t *testing.T) {
 // A ledger that works is all that counts: the live counter may be away.
 func TestLiveCounterThatFailsIsNoMatter(t *testing.T) {
 	t.Parallel()
-	m := sagetest.OpenWith(t, routing{tier: "memory"}.config(t, ""), sagetest.Failing(drivers(), func(op string, k tiers.Key) error {
+	m := sagetest.OpenWith(t, routeTo("memory").Config(t, ""), sagetest.Failing(drivers(), func(op string, k tiers.Key) error {
 		if k.Category == "knowledge.tokens" && op == "save" {
 			return tiers.ErrUnavailable
 		}

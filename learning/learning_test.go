@@ -36,10 +36,10 @@ func texts(rs []learning.Record) []string {
 
 func TestRecordsStayAndAreFoundByUserAndKind(t *testing.T) {
 	t.Parallel()
-	for _, r := range routings() {
-		t.Run(r.name, func(t *testing.T) {
+	for _, r := range routes() {
+		t.Run(r.Name, func(t *testing.T) {
 			t.Parallel()
-			m, clock := r.open(t)
+			m, clock := r.Open(t)
 			ctx, l := t.Context(), learning.New(m)
 			must(t, l.Check())
 			for _, b := range []*learning.Book{l.Patterns, l.Optimizations, l.Feedback} {
@@ -50,7 +50,7 @@ func TestRecordsStayAndAreFoundByUserAndKind(t *testing.T) {
 					learning.Record{User: "u", Kind: "style", Text: "other user", Score: 1},
 					learning.Record{User: "u2", Kind: "none", Text: "namesake"},
 					learning.Record{Kind: "style", Text: "everybody", Score: 0.1}))
-				if !r.server {
+				if !r.Server {
 					clock.Advance(10 * 365 * 24 * time.Hour)
 				}
 				for _, c := range []struct {
@@ -77,10 +77,10 @@ func TestRecordsStayAndAreFoundByUserAndKind(t *testing.T) {
 
 func TestSeenAgainIsOneRecordThatCounts(t *testing.T) {
 	t.Parallel()
-	for _, r := range routings() {
-		t.Run(r.name, func(t *testing.T) {
+	for _, r := range routes() {
+		t.Run(r.Name, func(t *testing.T) {
 			t.Parallel()
-			m, clock := r.open(t)
+			m, clock := r.Open(t)
 			ctx, b := t.Context(), learning.New(m).Patterns
 			must(t, b.Add(ctx, learning.Record{ID: "p", User: "u", Kind: "k", Text: "first", Score: 1, Metadata: map[string]string{"a": "1"}}))
 			clock.Advance(time.Hour)
@@ -126,10 +126,10 @@ func TestBookRefusesWhatItCouldNotOrder(t *testing.T) {
 
 func TestLearnedInATransactionWithTheRest(t *testing.T) {
 	t.Parallel()
-	for _, r := range routings() {
-		t.Run(r.name, func(t *testing.T) {
+	for _, r := range routes() {
+		t.Run(r.Name, func(t *testing.T) {
 			t.Parallel()
-			m, _ := r.open(t)
+			m, _ := r.Open(t)
 			ctx, l := t.Context(), learning.New(m)
 			err := m.Update(ctx, func(tx *manager.Tx) error {
 				must(t, l.In(tx).Patterns.Add(ctx, learning.Record{Text: "a"}))

@@ -16,8 +16,8 @@ import (
 // and another one does the rest.
 func TestEndThatWasCutShortIsFinishedByAnother(t *testing.T) {
 	t.Parallel()
-	ctx, r := t.Context(), routing{tier: "database"}
-	cfg := r.config(t, t.TempDir())
+	ctx, r := t.Context(), routeTo("database")
+	cfg := r.Config(t, t.TempDir())
 	m := open(t, cfg)
 	s := session.New(m)
 	must(t, s.Start(ctx, session.State{SessionID: "s", Context: map[string]any{"goal": "x"}}))
@@ -50,7 +50,7 @@ func TestEndThatWasCutShortIsFinishedByAnother(t *testing.T) {
 func TestEndStandsWhenWhatFollowsFails(t *testing.T) {
 	t.Parallel()
 	ctx, broken := t.Context(), false
-	cfg := routing{tier: "memory"}.config(t, "")
+	cfg := routeTo("memory").Config(t, "")
 	m := open(t, cfg)
 	must(t, m.Close(ctx))
 	m, err := manager.Open(ctx, cfg, sagetest.Failing(drivers(), func(op string, k tiers.Key) error {
@@ -73,10 +73,10 @@ func TestEndStandsWhenWhatFollowsFails(t *testing.T) {
 
 func TestStopThatIsAppendedEndsTheSession(t *testing.T) {
 	t.Parallel()
-	for _, r := range routings() {
-		t.Run(r.name, func(t *testing.T) {
+	for _, r := range routes() {
+		t.Run(r.Name, func(t *testing.T) {
 			t.Parallel()
-			m, _ := r.open(t)
+			m, _ := r.Open(t)
 			ctx, s := t.Context(), session.New(m)
 			must(t, s.Start(ctx, session.State{SessionID: "s", Context: map[string]any{"goal": "x"}}))
 			_, err := s.Append(ctx, "s", event(t, "s", "", session.Stop{}), event(t, "s", "", session.UserPrompt{}))
@@ -92,10 +92,10 @@ func TestStopThatIsAppendedEndsTheSession(t *testing.T) {
 
 func TestUsageOfEventsIsInTheLedgerOnce(t *testing.T) {
 	t.Parallel()
-	for _, r := range routings() {
-		t.Run(r.name, func(t *testing.T) {
+	for _, r := range routes() {
+		t.Run(r.Name, func(t *testing.T) {
 			t.Parallel()
-			m, _ := r.open(t)
+			m, _ := r.Open(t)
 			ctx, k := t.Context(), knowledge.New(m)
 			s := session.New(m, session.WithKnowledge(k))
 			must(t, s.Start(ctx, session.State{SessionID: "s"}, event(t, "s", "", session.Init{Model: "m-1"})))

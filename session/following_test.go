@@ -55,7 +55,7 @@ func TestFollowerSeesEventsAsTheyComeUntilTheEnd(t *testing.T) {
 
 func TestFollowerEndsWithItsContextAndWithTheManager(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := open(t, routing{tier: "memory"}.config(t, ""))
+		m := open(t, routeTo("memory").Config(t, ""))
 		s := session.New(m)
 		must(t, s.Start(t.Context(), session.State{SessionID: "s"}))
 		for _, err := range s.Follow(t.Context(), "x", 0) {

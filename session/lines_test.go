@@ -58,15 +58,15 @@ func imported(t testing.TB, s *session.Store, text string, added, skipped int) {
 
 func TestUnknownMethodsAndMembersSurviveImportAndExport(t *testing.T) {
 	t.Parallel()
-	for _, r := range routings() {
-		t.Run(r.name, func(t *testing.T) {
+	for _, r := range routes() {
+		t.Run(r.Name, func(t *testing.T) {
 			t.Parallel()
-			m, _ := r.open(t)
+			m, _ := r.Open(t)
 			s := session.New(m)
 			imported(t, s, foreign, 6, 0)
 			imported(t, s, foreign, 0, 6)
 			once := export(t, s, "s")
-			other := session.New(sagetest.OpenWith(t, r.config(t, t.TempDir()), drivers()))
+			other := session.New(sagetest.OpenWith(t, r.Config(t, t.TempDir()), drivers()))
 			imported(t, other, once, 6, 0)
 			imported(t, other, foreign, 0, 6) // known by their IDs
 			twice := export(t, other, "s")

@@ -51,10 +51,10 @@ func wantIs(t testing.TB, err, target error, what string) {
 
 func TestSessionIsLoggedFromItsBeginningToItsEnd(t *testing.T) {
 	t.Parallel()
-	for _, r := range routings() {
-		t.Run(r.name, func(t *testing.T) {
+	for _, r := range routes() {
+		t.Run(r.Name, func(t *testing.T) {
 			t.Parallel()
-			m, clock := r.open(t)
+			m, clock := r.Open(t)
 			ctx, s := t.Context(), session.New(m)
 			init := session.Init{Model: "m-1", Provider: "p-1", System: "you are a helpful assistant", InitType: session.InitStart}
 			must(t, s.Start(ctx, session.State{SessionID: "1"}, event(t, "1", "", init)))
@@ -87,10 +87,10 @@ func TestSessionIsLoggedFromItsBeginningToItsEnd(t *testing.T) {
 
 func TestLogRefusesWhatHasNoPlaceInIt(t *testing.T) {
 	t.Parallel()
-	for _, r := range routings() {
-		t.Run(r.name, func(t *testing.T) {
+	for _, r := range routes() {
+		t.Run(r.Name, func(t *testing.T) {
 			t.Parallel()
-			m, _ := r.open(t)
+			m, _ := r.Open(t)
 			ctx, s := t.Context(), session.New(m)
 			prompt := event(t, "1", "t1", session.UserPrompt{Prompt: "hello"})
 			for _, err := range s.Events(ctx, "1", 0) {
@@ -134,10 +134,10 @@ func TestLogRefusesWhatHasNoPlaceInIt(t *testing.T) {
 
 func TestLastEventsAreTheLastInOrderWhateverTheirTimes(t *testing.T) {
 	t.Parallel()
-	for _, r := range routings() {
-		t.Run(r.name, func(t *testing.T) {
+	for _, r := range routes() {
+		t.Run(r.Name, func(t *testing.T) {
 			t.Parallel()
-			m, _ := r.open(t)
+			m, _ := r.Open(t)
 			ctx, s := t.Context(), session.New(m)
 			must(t, s.Start(ctx, session.State{SessionID: "1"}))
 			var fifty []session.Event
@@ -163,7 +163,7 @@ func TestLastEventsAreTheLastInOrderWhateverTheirTimes(t *testing.T) {
 
 func TestDamagedEventIsNamedAndTheRestReads(t *testing.T) {
 	t.Parallel()
-	ctx, m := t.Context(), sagetest.OpenWith(t, routing{tier: "database"}.config(t, t.TempDir()), drivers())
+	ctx, m := t.Context(), sagetest.OpenWith(t, routeTo("database").Config(t, t.TempDir()), drivers())
 	s := session.New(m)
 	must(t, s.Start(ctx, session.State{SessionID: "1"}))
 	odd := session.Event{ID: "odd", Method: "later.version", Params: json.RawMessage(`{"new":[1,{"x":1e400}]}`)}
@@ -197,10 +197,10 @@ func TestDamagedEventIsNamedAndTheRestReads(t *testing.T) {
 // when a caller appends one again.
 func TestManyAppendersEachInOrderOnce(t *testing.T) {
 	t.Parallel()
-	for _, r := range routings() {
-		t.Run(r.name, func(t *testing.T) {
+	for _, r := range routes() {
+		t.Run(r.Name, func(t *testing.T) {
 			t.Parallel()
-			m, _ := r.open(t)
+			m, _ := r.Open(t)
 			ctx, s := t.Context(), session.New(m)
 			must(t, s.Start(ctx, session.State{SessionID: "1"}))
 			const callers, each = 8, 6
@@ -274,10 +274,10 @@ func TestAppendHonoursItsContext(t *testing.T) {
 
 func TestTransactionAppendsWithTheRestOrNotAtAll(t *testing.T) {
 	t.Parallel()
-	for _, r := range routings() {
-		t.Run(r.name, func(t *testing.T) {
+	for _, r := range routes() {
+		t.Run(r.Name, func(t *testing.T) {
 			t.Parallel()
-			m, _ := r.open(t)
+			m, _ := r.Open(t)
 			ctx, s := t.Context(), session.New(m)
 			must(t, s.Start(ctx, session.State{SessionID: "1"}))
 			wanted := errors.New("no")
@@ -320,10 +320,10 @@ func TestTransactionAppendsWithTheRestOrNotAtAll(t *testing.T) {
 
 func TestForkHasItsOwnFuture(t *testing.T) {
 	t.Parallel()
-	for _, r := range routings() {
-		t.Run(r.name, func(t *testing.T) {
+	for _, r := range routes() {
+		t.Run(r.Name, func(t *testing.T) {
 			t.Parallel()
-			m, _ := r.open(t)
+			m, _ := r.Open(t)
 			ctx, s := t.Context(), session.New(m)
 			must(t, s.Start(ctx, session.State{SessionID: "a/1", UserID: "u"}))
 			for i := range 4 {

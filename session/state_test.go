@@ -28,10 +28,10 @@ func full() session.State {
 
 func TestStateComesBackWhole(t *testing.T) {
 	t.Parallel()
-	for _, r := range routings() {
-		t.Run(r.name, func(t *testing.T) {
+	for _, r := range routes() {
+		t.Run(r.Name, func(t *testing.T) {
 			t.Parallel()
-			m, clock := r.open(t)
+			m, clock := r.Open(t)
 			ctx, s := t.Context(), session.New(m)
 			must(t, s.Check())
 			st := full()
@@ -40,7 +40,7 @@ func TestStateComesBackWhole(t *testing.T) {
 			if diff := cmp.Diff(full(), got, ownOnly); diff != "" {
 				t.Fatalf("it came back as another one:\n%s", diff)
 			}
-			if !r.server {
+			if !r.Server {
 				clock.Advance(25 * time.Hour)
 				got = value[session.State](t)(s.Load(ctx, "s-1"))
 				want := full()
@@ -79,10 +79,10 @@ func TestStateComesBackWhole(t *testing.T) {
 
 func TestSaveReplacesContextAndAddsToHistory(t *testing.T) {
 	t.Parallel()
-	for _, r := range routings() {
-		t.Run(r.name, func(t *testing.T) {
+	for _, r := range routes() {
+		t.Run(r.Name, func(t *testing.T) {
 			t.Parallel()
-			m, _ := r.open(t)
+			m, _ := r.Open(t)
 			ctx, s := t.Context(), session.New(m)
 			must(t, s.Start(ctx, full()))
 			st := value[session.State](t)(s.Load(ctx, "s-1"))
@@ -120,10 +120,10 @@ func TestSaveReplacesContextAndAddsToHistory(t *testing.T) {
 
 func TestHistoryKeepsTheLastQueries(t *testing.T) {
 	t.Parallel()
-	for _, r := range routings() {
-		t.Run(r.name, func(t *testing.T) {
+	for _, r := range routes() {
+		t.Run(r.Name, func(t *testing.T) {
 			t.Parallel()
-			m, _ := r.open(t)
+			m, _ := r.Open(t)
 			ctx, s := t.Context(), session.New(m, session.WithHistory(5))
 			must(t, s.Start(ctx, session.State{SessionID: "s", History: []string{"a", "b", "c", "d", "e", "f", "g"}}))
 			var work sync.WaitGroup
