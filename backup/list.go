@@ -214,7 +214,7 @@ func (r *Repo) Kept(ctx context.Context) ([]Kept, error) {
 	}
 	var kept []Kept
 	for _, e := range all {
-		k := Kept{ID: e.ID, Created: e.Manifest.Created, Verified: e.Verified, Bytes: e.Manifest.Bytes()}
+		k := Kept{ID: e.ID, Created: e.Manifest.Created, Verified: e.Verified, Bytes: e.Manifest.Bytes(), Store: e.Manifest.Store}
 		switch {
 		case errors.Is(e.Err, ErrKey), errors.Is(e.Err, tiers.ErrUnsupported):
 			k.Verified, k.Unjudged = time.Time{}, strings.Join(strings.Fields(e.Err.Error()), " ")

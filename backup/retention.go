@@ -25,6 +25,7 @@ type Kept struct {
 	Created  time.Time // zero: unknown; such a one stays and does not count
 	Verified time.Time // zero: not verified, or verification failed
 	Bytes    int64     // of the data before it was compressed; the same measure for all
+	Store    string    // whose it is; "": unknown
 	// Unjudged is why it can't be told here whether it is sound, in a few words: its
 	// key is not here, or a newer version made it. "": it can be told. Such a one
 	// stays and does not count.
@@ -41,6 +42,10 @@ type Policy struct {
 	Daily, Weekly, Monthly int
 	Zone                   *time.Location // whose days these are; nil: the machine's
 
+	// Store is the one whose backups these rules are for: those of others stay and do
+	// not count. "": all are of one.
+	Store string
+
 	Unverified time.Duration // 0: DefaultUnverified
 	Tolerance  time.Duration // 0: DefaultTolerance
 
@@ -51,8 +56,9 @@ type Policy struct {
 	// [State].Accepted has it: backups from the future are no reason to refuse
 	// from then on. They stay and do not count.
 	Accepted time.Time
-	// AcceptSmaller prunes though the newest backup shrank.
-	AcceptSmaller bool
+	// Smaller is when somebody found it right that a backup had shrunk, as
+	// [State].Smaller has it: that one and those before it are no reason to refuse.
+	Smaller time.Time
 }
 
 // Decision is what becomes of a backup.
@@ -69,7 +75,8 @@ type Decision struct {
 // counted from it rather than from now: while no new verified backup comes,
 // nothing more is removed however many nights fail. One that is not verified
 // stays while it is newer than all verified ones, and then until the newest
-// verified one is [Policy].Unverified newer. One that can't be judged here stays.
+// verified one is [Policy].Unverified newer. One that can't be judged here stays, and
+// so does one of another store.
 //
 // An error that wraps [ErrRefused] says why nothing may be removed and what to
 // do about it; the decisions keep everything then.
@@ -99,6 +106,8 @@ func Decide(backups []Kept, p Policy, now time.Time) ([]Decision, error) {
 		keep := true
 		var why string
 		switch {
+		case p.foreign(b):
+			why = "of another store, " + b.Store
 		case b.Unjudged != "":
 			why = "can't be judged here: " + b.Unjudged
 		case p.future(b, now):
@@ -135,8 +144,10 @@ func (p Policy) withDefaults() Policy {
 
 // counts tells a backup by which others may be measured.
 func (p Policy) counts(b Kept, now time.Time) bool {
-	return b.Unjudged == "" && !b.Verified.IsZero() && !b.Created.IsZero() && !p.future(b, now)
+	return !p.foreign(b) && b.Unjudged == "" && !b.Verified.IsZero() && !b.Created.IsZero() && !p.future(b, now)
 }
+
+func (p Policy) foreign(b Kept) bool { return p.Store != "" && b.Store != "" && b.Store != p.Store }
 
 func (p Policy) future(b Kept, now time.Time) bool { return b.Created.After(now.Add(p.Tolerance)) }
 

@@ -37,30 +37,28 @@ func (p Policy) refusal(all []Kept, now time.Time) (short string, err error) {
 		return refuse(fmt.Sprintf("the clock went backwards: it is %s and backup %s is of %s", stamp(now), all[0].ID, stamp(all[0].Created)),
 			"correct the clock; if it is right now, accept it with `sagestore backup prune --accept-clock`")
 	}
-	if p.AcceptSmaller {
-		return "", nil
-	}
 	return p.shrunk(all, now, refuse)
 }
 
-// shrunk refuses when the newest verified backup has less than half of the one
-// before: whoever emptied the store by mistake needs the older ones.
+// shrunk refuses while a verified backup has less than half of the one before: whoever
+// emptied the store by mistake needs the older ones, however many nights pass until that
+// is noticed.
 func (p Policy) shrunk(all []Kept, now time.Time, refuse func(short, hint string) (string, error)) (short string, err error) {
-	var newest *Kept
+	accepted := p.Smaller
+	if accepted.After(now.Add(p.Tolerance)) { // by a clock that was wrong
+		accepted = time.Time{}
+	}
+	var newer *Kept
 	for i := range all {
 		b := &all[i]
 		switch {
 		case !p.counts(*b, now):
 			continue
-		case newest == nil:
-			newest = b
-			continue
-		}
-		if newest.Bytes < b.Bytes-newest.Bytes {
-			return refuse(fmt.Sprintf("backup %s has %d bytes, less than half of the %d of %s", newest.ID, newest.Bytes, b.Bytes, b.ID),
+		case newer != nil && newer.Created.After(accepted) && newer.Bytes < b.Bytes-newer.Bytes:
+			return refuse(fmt.Sprintf("backup %s has %d bytes, less than half of the %d of %s", newer.ID, newer.Bytes, b.Bytes, b.ID),
 				"see what is missing; if nothing is, run `sagestore backup prune --accept-smaller`")
 		}
-		return "", nil
+		newer = b
 	}
 	return "", nil
 }

@@ -147,9 +147,24 @@ func TestABackupOfUnknownTimeStaysAndDoesNotCount(t *testing.T) {
 	}
 }
 
+func TestBackupsOfAnotherStoreStayAndDoNotCount(t *testing.T) {
+	have := copies(nights("2026-03-01", 6)...)
+	for i := range have {
+		have[i].Store = []string{"own", "other"}[i%2]
+	}
+	ds, err := backup.Decide(have, backup.Policy{Last: 2, Store: "own"}, at("2026-03-06 04:00"))
+	if got, want := ids(ds, false), nights("2026-03-01", 1); err != nil || !slices.Equal(got, want) {
+		t.Errorf("removes %q, want %q: %v, %v", got, want, ds, err)
+	}
+}
+
 func TestWhatCouldLoseBackupsIsRefused(t *testing.T) {
 	shrunk := copies(nights("2026-03-01", 10)...)
 	shrunk[9].Bytes = 499
+	smallSince := slices.Clone(shrunk)
+	smallSince[8].Bytes = 499
+	otherShrunk := slices.Clone(shrunk)
+	otherShrunk[9].Store = "other"
 	unverifiedShrunk := copies(nights("2026-03-01", 10)...)
 	unverifiedShrunk[9].Bytes, unverifiedShrunk[9].Verified = 1, time.Time{}
 	for _, c := range []struct {
@@ -164,7 +179,11 @@ func TestWhatCouldLoseBackupsIsRefused(t *testing.T) {
 		{"a later time was seen", copies(nights("2026-03-01", 10)...), backup.Policy{Seen: at("2036-01-01")}, "2026-03-10 04:00", "--accept-clock"},
 		{"a later time was seen though the clock was accepted before", copies(nights("2026-03-01", 10)...), backup.Policy{Seen: at("2036-01-01"), Accepted: at("2026-01-01")}, "2026-03-10 04:00", "--accept-clock"},
 		{"the newest has less than half", shrunk, backup.Policy{}, "2026-03-10 04:00", "--accept-smaller"},
-		{"it is accepted", shrunk, backup.Policy{AcceptSmaller: true}, "2026-03-10 04:00", ""},
+		{"the one before the newest had", smallSince, backup.Policy{}, "2026-03-10 04:00", "--accept-smaller"},
+		{"it is accepted", shrunk, backup.Policy{Smaller: at("2026-03-10 04:00")}, "2026-03-10 04:00", ""},
+		{"an earlier one was accepted", shrunk, backup.Policy{Smaller: at("2026-03-09 04:00")}, "2026-03-10 04:00", "--accept-smaller"},
+		{"it is accepted by a clock that was wrong", shrunk, backup.Policy{Smaller: at("2036-03-10")}, "2026-03-10 04:00", "--accept-smaller"},
+		{"that of another store is compared with none", otherShrunk, backup.Policy{Store: "own"}, "2026-03-10 04:00", ""},
 		{"one that is not verified is compared with none", unverifiedShrunk, backup.Policy{}, "2026-03-10 04:00", ""},
 		{"one is there twice", copies("2026-03-01", "2026-03-02", "2026-03-01"), backup.Policy{}, "2026-03-09", "twice"},
 		{"a number below 0", copies("2026-03-01", "2026-03-02"), backup.Policy{Last: 1, Daily: -1}, "2026-03-09", "below 0"},

@@ -16,6 +16,8 @@ type State struct {
 	LastSeen time.Time `json:"last_seen,omitzero"`
 	// Accepted is when somebody found the clock right after it went backwards.
 	Accepted time.Time `json:"accepted,omitzero"`
+	// Smaller is when somebody found it right that a backup had shrunk.
+	Smaller time.Time `json:"smaller,omitzero"`
 	// Since is where counting of missed runs begins when LastGood can't tell:
 	// there is none, or the clock went back behind it.
 	Since time.Time `json:"since,omitzero"`

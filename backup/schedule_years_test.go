@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,7 +31,9 @@ type machine struct {
 	disturbed time.Time // when the clock was last wrong, or put right
 	failing   map[string]bool
 	shrunk    bool        // the last backup did
+	alarmed   []string    // the larger ones before one that did, while nobody has found that right
 	small     time.Time   // when the last such one came
+	asked     time.Time   // since when a prune is refused for one that shrank
 	awake     time.Time   // since when
 	verified  int         // how many were
 	missed    []time.Time // runs that came while the machine slept
@@ -104,8 +107,18 @@ func (m *machine) backup(plan backup.Plan) {
 		return
 	}
 	bytes := int64(1000)
-	if m.shrunk = m.now.Sub(m.small) > 30*24*time.Hour && m.random.IntN(50) == 0; m.shrunk {
-		bytes, m.small = 400, m.now
+	const day = 24 * time.Hour
+	looked := !m.asked.IsZero() && m.wrong == 0 && m.now.Sub(m.asked) > 3*day
+	if looked { // somebody did, and finds what there is right
+		m.state.Smaller, m.alarmed, m.asked = m.clock(), nil, time.Time{}
+	}
+	if m.shrunk = !looked && m.now.Sub(m.small) > 30*day && m.random.IntN(50) == 0; m.shrunk {
+		bytes, m.small, m.alarmed = 400, m.now, nil
+		for _, k := range m.kept {
+			if m.wrong == 0 && isVerified(k) && k.Bytes > 2*bytes && !k.Created.After(began) {
+				m.alarmed = append(m.alarmed, k.ID)
+			}
+		}
 	}
 	m.kept = append(m.kept, backup.Kept{ID: id, Created: began, Verified: m.clock(), Bytes: bytes})
 	m.verified++
@@ -133,10 +146,13 @@ func (m *machine) count(plan backup.Plan) {
 
 func (m *machine) prune() {
 	p := m.policy
-	p.Seen, p.Accepted = m.state.LastSeen, m.state.Accepted
+	p.Seen, p.Accepted, p.Smaller = m.state.LastSeen, m.state.Accepted, m.state.Smaller
 	ds, err := backup.Decide(m.kept, p, m.clock())
 	if err != nil {
 		m.refused++
+		if strings.Contains(err.Error(), "less than half") && m.asked.IsZero() {
+			m.asked = m.now
+		}
 	}
 	keep := make(map[string]bool)
 	for _, d := range ds {
@@ -153,6 +169,8 @@ func (m *machine) prune() {
 		m.t.Fatalf("%s: %d backups are removed though the clock has shown %s and shows %s", m.now, gone, m.latest, m.clock())
 	case gone > 0 && m.shrunk:
 		m.t.Fatalf("%s: %d backups are removed by a small one", m.now, gone)
+	case m.wrong == 0 && slices.ContainsFunc(m.alarmed, func(id string) bool { return !keep[id] }):
+		m.t.Fatalf("%s: of %v some are removed though the next has shrunk", m.now, m.alarmed)
 	}
 }
 

@@ -95,6 +95,19 @@ func TestAnUnreadableRecordEndsNoBackup(t *testing.T) {
 	}
 }
 
+func TestAVerdictOutlivesAVerificationWithTheKeysOfAnotherStore(t *testing.T) {
+	s := newStore(t, t.TempDir())
+	r := mustRepo(t, newBucket(), options(t))
+	m := mustCreate(t, r, s)
+	r.o.Decode = func(context.Context, tiers.Record) error { return tiers.ErrCorrupt }
+	if _, err := r.Verify(t.Context(), m.ID, false); !errors.Is(err, tiers.ErrCorrupt) {
+		t.Errorf("it is verified: %v", err)
+	}
+	if e, err := r.Latest(t.Context()); err != nil || e.ID != m.ID {
+		t.Errorf("it does not count any more: %+v, %v", e, err)
+	}
+}
+
 func TestAStoreOfWhichNothingCanBeReadIsNotVerified(t *testing.T) {
 	s := newStore(t, t.TempDir())
 	b := newBucket()

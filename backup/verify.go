@@ -50,7 +50,7 @@ func (r *Repo) Verify(ctx context.Context, id string, rehearse bool) (Report, er
 		return Report{}, err
 	}
 	report, err := r.verify(ctx, e, rehearse)
-	if err != nil && errors.Is(err, tiers.ErrCorrupt) {
+	if errors.Is(err, tiers.ErrCorrupt) && !errors.Is(err, errNothingRead) {
 		// Without its mark the backup does not count any more.
 		if also := r.bucket.Delete(ctx, e.ID+"/"+verifiedObject); also != nil {
 			err = errors.Join(err, also)
@@ -58,6 +58,10 @@ func (r *Repo) Verify(ctx context.Context, id string, rehearse bool) (Report, er
 	}
 	return report, fail("verify backup", e.ID, err)
 }
+
+// errNothingRead is for a backup of which all hashes are right: keys that are not those
+// of the store look like that as well, so an earlier verdict stands.
+var errNothingRead = fmt.Errorf("%w: not one of the records can be read", tiers.ErrCorrupt)
 
 func (r *Repo) verify(ctx context.Context, e Entry, rehearse bool) (Report, error) {
 	if e.Err != nil {
@@ -137,7 +141,7 @@ func (v *verification) run(ctx context.Context) (_ Report, err error) {
 		v.report.Bytes += p.Plain.Bytes
 	}
 	if v.report.Damaged > 0 && v.report.Decoded == 0 {
-		return v.report, tiers.Hint(fmt.Errorf("%w: not one of the records can be read", tiers.ErrCorrupt), "see that the codecs and keys are those of the store")
+		return v.report, tiers.Hint(errNothingRead, "see that the codecs and keys are those of the store")
 	}
 	v.report.Rehearsed = v.rehearse
 	v.report.Took = v.r.o.Clock.Now().Sub(begun)

@@ -51,15 +51,21 @@ func (b *Backups) Restore(ctx context.Context, id string, o RestoreOptions) (don
 		Dir: b.core.plan.DataDir, Places: places, Protect: o.Protect, Adopt: o.Adopt, Progress: o.Progress,
 	}
 	r.Parts, done.Without = placed(&e.Manifest, places)
-	r.Store = b.storeThere(ctx)
+	r.Store = b.ownStore(ctx)
 	done.Restored, err = b.repo.Restore(ctx, e.ID, r)
 	return done, err
 }
 
-// storeThere answers the id of the store that would be replaced; "" when there is
-// none, when no backup was ever made of it, or when it can't be read: then there is
-// nothing to compare with.
-func (b *Backups) storeThere(ctx context.Context) string {
+// ownStore answers the id of the store; "" when there is none, when no backup was ever
+// made of it, or when it can't be read: then there is nothing to compare with.
+func (b *Backups) ownStore(ctx context.Context) string {
+	if b.core.system != nil { // it is open
+		id, err := b.core.system.Fact(ctx, factStore)
+		if err != nil {
+			return ""
+		}
+		return string(id)
+	}
 	if _, err := os.Stat(b.places()["database"]); err != nil {
 		return ""
 	}

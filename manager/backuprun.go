@@ -134,7 +134,7 @@ func (b *Backups) finish(ctx context.Context, run BackupRun, st backup.State) (_
 			return run, fmt.Errorf("rehearse a restore: %w", err)
 		}
 	}
-	run.Decisions, err = b.repo.Prune(ctx, b.policy(st), false)
+	run.Decisions, err = b.repo.Prune(ctx, b.policy(st, run.Manifest.Store), false)
 	return run, err
 }
 

@@ -173,11 +173,11 @@ func (c *core) decodes(_ context.Context, r tiers.Record) error {
 }
 
 // policy answers which backups stay.
-func (b *Backups) policy(st backup.State) backup.Policy {
+func (b *Backups) policy(st backup.State, store string) backup.Policy {
 	plan := b.core.plan.Backup
 	p := backup.Policy{
 		Last: plan.Keep.Last, Daily: plan.Keep.Daily, Weekly: plan.Keep.Weekly, Monthly: plan.Keep.Monthly,
-		Zone: b.schedule.Zone(), Seen: st.LastSeen, Accepted: st.Accepted,
+		Zone: b.schedule.Zone(), Store: store, Seen: st.LastSeen, Accepted: st.Accepted, Smaller: st.Smaller,
 	}
 	if p.Last == 0 {
 		p.Last, _ = plan.Retention.Count()
@@ -190,7 +190,7 @@ func (b *Backups) policy(st backup.State) backup.Policy {
 type PruneOptions struct {
 	DryRun        bool // only say what would become of each
 	AcceptClock   bool // the clock is right, though it was set back
-	AcceptSmaller bool // the newest backup is right, though it is much smaller
+	AcceptSmaller bool // the backups made until now are right, though one is much smaller
 }
 
 // Prune removes the backups that the configuration does not keep, and answers what
@@ -215,15 +215,16 @@ func (b *Backups) prune(ctx context.Context, o PruneOptions) ([]backup.Decision,
 	}
 	if o.AcceptClock {
 		st.Accept(b.core.clock.Now())
-		if !o.DryRun {
-			if err := b.state.Save(ctx, st); err != nil {
-				return nil, err
-			}
+	}
+	if o.AcceptSmaller {
+		st.Smaller = b.core.clock.Now()
+	}
+	if (o.AcceptClock || o.AcceptSmaller) && !o.DryRun {
+		if err := b.state.Save(ctx, st); err != nil {
+			return nil, err
 		}
 	}
-	p := b.policy(st)
-	p.AcceptSmaller = o.AcceptSmaller
-	return b.repo.Prune(ctx, p, o.DryRun)
+	return b.repo.Prune(ctx, b.policy(st, b.ownStore(ctx)), o.DryRun)
 }
 
 // How long the lock is waited for that a runner takes to note something.

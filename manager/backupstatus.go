@@ -26,6 +26,7 @@ type BackupStatus struct {
 	Latest   *backup.Entry // the newest verified one, or nil
 	Backups  int           // that are there
 	Verified int
+	Others   int   // of other stores, which are not looked at
 	Stored   int64 // bytes of all of them
 
 	// UnderWay names who makes a backup now, as in "process 17 on here since
@@ -55,10 +56,14 @@ func (b *Backups) Status(ctx context.Context) (s BackupStatus, err error) {
 	s.Plan = b.schedule.Plan(b.schedule.Observe(s.State, now), now)
 	s.UnderWay = lockedBy(b.core.jobsDir(), "backup")
 	s.Watched = !s.State.Watched.IsZero() && now.Sub(s.State.Watched).Abs() <= backup.WatchedFor
-	damaged := 0
+	damaged, own := 0, b.ownStore(ctx)
 	for e, err := range b.repo.List(ctx) {
 		if err != nil {
 			return s, err
+		}
+		if e.Err == nil && own != "" && e.Manifest.Store != own {
+			s.Others++
+			continue
 		}
 		s.Backups++
 		s.Stored += e.Manifest.Stored()
@@ -74,6 +79,9 @@ func (b *Backups) Status(ctx context.Context) (s BackupStatus, err error) {
 	}
 	if damaged > 0 {
 		s.find(false, "backups", fmt.Sprintf("%d of %d can't be used", damaged, s.Backups), "`sagestore backup list` shows why")
+	}
+	if s.Others > 0 {
+		s.find(true, "destination", fmt.Sprintf("%d backups there are of other stores", s.Others), "they are neither counted nor removed; give each store a backup.dest of its own")
 	}
 	b.findRuns(&s)
 	b.findAge(&s, now)

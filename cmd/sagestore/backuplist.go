@@ -90,7 +90,7 @@ when the newest verified one is older than --max-age, or of the future.`,
 	return a.backupFlags(c, "print one backup a line, in JSON Lines")
 }
 
-// listBackups prints the backups and answers the newest verified one, or nil.
+// listBackups prints the backups and answers the newest verified one of the store, or nil.
 func (a *app) listBackups(ctx context.Context, b *manager.Backups) (latest *backup.Entry, err error) {
 	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
 	if !a.json {
@@ -99,9 +99,6 @@ func (a *app) listBackups(ctx context.Context, b *manager.Backups) (latest *back
 	for e, err := range b.Repo().List(ctx) {
 		if err != nil {
 			return nil, err
-		}
-		if latest == nil && e.Err == nil && !e.Verified.IsZero() {
-			latest = &e
 		}
 		one := entryOfBackup(e)
 		if a.json {
@@ -112,14 +109,14 @@ func (a *app) listBackups(ctx context.Context, b *manager.Backups) (latest *back
 		}
 		_, _ = fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n", one.ID, instant(one.Created), one.Records, sized(one.Bytes), sized(one.Stored), took(one.TookNS), one.state())
 	}
-	if err := w.Flush(); err != nil || a.json {
-		return latest, err
-	}
-	s, err := b.Status(ctx)
-	if err != nil {
+	if err := w.Flush(); err != nil {
 		return nil, err
 	}
-	return latest, a.printStatusLines(a.out, s)
+	s, err := b.Status(ctx)
+	if err != nil || a.json {
+		return s.Latest, err
+	}
+	return s.Latest, a.printStatusLines(a.out, s)
 }
 
 func (a *app) backupShowCommand() *cobra.Command {
