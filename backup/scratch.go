@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/gofrs/flock"
 
@@ -15,14 +14,9 @@ import (
 
 const (
 	scratchPrefix = "sagestore-backup-"
-	// scratchLock is the file in a temporary directory that is locked for as long as
-	// its owner lives.
+	// scratchLock ends the name of the file beside a temporary directory that is locked
+	// before the directory is made and for as long as its owner lives.
 	scratchLock = ".lock"
-	// scratchBirth is how long it may take from the making of a directory to its lock.
-	scratchBirth = time.Hour
-	// scratchTries bounds how often a directory is made that a sweep takes away before
-	// it is locked.
-	scratchTries = 10
 )
 
 // scratchParent answers where temporary directories are made.
@@ -34,30 +28,27 @@ func (r *Repo) scratchParent() (string, error) {
 	return parent, err
 }
 
-// newScratch makes a directory of our own and locks it. What it holds is not encrypted,
-// so that a sweep removes it when its owner was killed.
+// newScratch makes a directory of our own, which is locked from its first moment. What
+// it holds is not encrypted, so that a sweep removes it when its owner was killed.
 func newScratch(parent string) (dir string, remove func() error, err error) {
-	for range scratchTries {
-		if dir, err = os.MkdirTemp(parent, scratchPrefix); err != nil {
-			return "", nil, err
-		}
-		name := filepath.Join(dir, scratchLock)
-		l := flock.New(name, flock.SetPermissions(0o600))
-		locked, err := l.TryLock()
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // swept
-		}
-		if err != nil {
-			return "", nil, errors.Join(err, os.RemoveAll(dir))
-		}
-		if _, err := os.Lstat(name); locked && err == nil {
-			return dir, func() error { return errors.Join(os.RemoveAll(dir), l.Unlock()) }, nil
-		}
-		if err := l.Close(); err != nil {
-			return "", nil, err
-		}
+	f, err := os.CreateTemp(parent, scratchPrefix+"*"+scratchLock)
+	if err != nil {
+		return "", nil, err
 	}
-	return "", nil, errors.New("temporary directories are removed as soon as they are made")
+	name := f.Name()
+	if err := f.Close(); err != nil {
+		return "", nil, err
+	}
+	l := flock.New(name, flock.SetFlag(os.O_RDONLY))
+	dir = strings.TrimSuffix(name, scratchLock)
+	remove = func() error { return errors.Join(os.RemoveAll(dir), l.Unlock(), removeIfThere(name)) }
+	if _, err := l.TryLock(); err != nil { // nobody else knows of it before there is a directory
+		return "", nil, errors.Join(err, remove())
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return "", nil, errors.Join(err, l.Unlock(), os.Remove(name))
+	}
+	return dir, remove, nil
 }
 
 // LeftBehind answers the temporary directories whose owners were killed. They hold
@@ -88,32 +79,29 @@ func (r *Repo) abandoned(do func(dir string) error) error {
 	var errs []error
 	for _, e := range all {
 		if e.IsDir() && strings.HasPrefix(e.Name(), scratchPrefix) {
-			errs = append(errs, r.claim(filepath.Join(parent, e.Name()), do))
+			errs = append(errs, claim(filepath.Join(parent, e.Name()), do))
 		}
 	}
 	return errors.Join(append(errs, err)...)
 }
 
 // claim calls do with the directory if it can be locked.
-func (r *Repo) claim(dir string, do func(dir string) error) (err error) {
-	l := flock.New(filepath.Join(dir, scratchLock), flock.SetFlag(os.O_RDONLY))
+func claim(dir string, do func(dir string) error) (err error) {
+	name := dir + scratchLock
+	l := flock.New(name, flock.SetFlag(os.O_RDONLY))
 	locked, err := l.TryLock()
 	switch {
-	case errors.Is(err, fs.ErrPermission): // another user's
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrNotExist): // another user's; its owner removes it
 		return nil
-	case errors.Is(err, fs.ErrNotExist):
-		info, err := os.Lstat(dir)
-		if err != nil || r.o.Clock.Now().Sub(info.ModTime()) < scratchBirth {
-			return nil // it was removed meanwhile, or is being made
-		}
-		err = do(dir)
-		if errors.Is(err, fs.ErrPermission) {
-			return nil
-		}
-		return err
 	case err != nil || !locked:
 		return err
 	}
 	defer func() { err = errors.Join(err, l.Unlock()) }()
-	return do(dir)
+	if err := do(dir); err != nil {
+		return err
+	}
+	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+		return removeIfThere(name)
+	}
+	return nil
 }

@@ -7,8 +7,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/sagestore/sagestore/tiers"
+	"github.com/sagestore/sagestore/tiers/tiertest"
 )
 
 // envScratch makes the test a child that is killed while a store is unpacked.
@@ -85,19 +87,19 @@ func TestTheTemporaryPlaceOfSomebodyElseStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := filepath.Join(r.o.Temp, "other")
-	young := filepath.Join(r.o.Temp, scratchPrefix+"young") // whose owner has yet to lock it
-	for _, d := range []string{other, young} {
+	unlocked := filepath.Join(r.o.Temp, scratchPrefix+"unlocked") // nobody of ours made it
+	for _, d := range []string{other, unlocked} {
 		if err := os.Mkdir(d, 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Chtimes(young, night, night); err != nil {
+	if err := os.Chtimes(unlocked, time.Time{}, night.AddDate(-10, 0, 0)); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.Sweep(); err != nil {
 		t.Fatal(err)
 	}
-	for _, d := range []string{dir, other, young} {
+	for _, d := range []string{dir, other, unlocked} {
 		if _, err := os.Stat(d); err != nil {
 			t.Errorf("it was swept: %v", err)
 		}
@@ -105,7 +107,47 @@ func TestTheTemporaryPlaceOfSomebodyElseStays(t *testing.T) {
 	if err := remove(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("its owner did not remove it: %v", err)
+	for _, path := range []string{dir, dir + scratchLock} {
+		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("its owner did not remove %s: %v", path, err)
+		}
+	}
+}
+
+func TestNoTemporaryPlaceInUseIsSweptWhateverTheClockSays(t *testing.T) {
+	o := options(t)
+	o.Clock = tiertest.NewClock(night.AddDate(100, 0, 0))
+	r := mustRepo(t, Dir(t.TempDir()), o)
+	swept := make(chan error)
+	stop := make(chan struct{})
+	go func() {
+		defer close(swept)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				if err := r.Sweep(); err != nil {
+					swept <- err
+					return
+				}
+			}
+		}
+	}()
+	for range 500 {
+		dir, remove, err := r.temp()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "database"), nil, 0o600); err != nil {
+			t.Errorf("it was swept: %v", err)
+		}
+		if err := remove(); err != nil {
+			t.Errorf("remove: %v", err)
+		}
+	}
+	close(stop)
+	if err := <-swept; err != nil {
+		t.Error(err)
 	}
 }

@@ -14,7 +14,7 @@ func TestWhatAKilledRunLeftUnpackedIsToldAndSweptByServe(t *testing.T) {
 	temp := t.TempDir()
 	left := filepath.Join(temp, "sagestore-backup-1")
 	must(t, os.Mkdir(left, 0o700))
-	must(t, os.WriteFile(filepath.Join(left, ".lock"), nil, 0o600)) // nobody holds it
+	must(t, os.WriteFile(left+".lock", nil, 0o600)) // nobody holds it
 	cfg := &config.Config{DataDir: t.TempDir(), Backup: config.Backup{Temp: temp}}
 	b := value[*manager.Backups](t)(manager.OpenBackups(t.Context(), cfg, all()))
 	defer func() { must(t, b.Close()) }()
