@@ -247,6 +247,7 @@ func TestWhatAKilledRestoreHasPreparedIsSwept(t *testing.T) {
 	must(t, m.Namespace("acme").Save(t.Context(), "-restore-0011223344556677", "a", 1)) // as one would be left
 	for tries := 0; ; tries++ {
 		clock.Advance(time.Hour)
+		must(t, tiers.SystemClock().Sleep(t.Context(), 20*time.Millisecond)) // a backup under way puts it off
 		made := value[backup.Manifest](t)(m.Backup(t.Context(), nil))
 		if records := made.Records(); len(records) == 1 && records["agent.state"] == 1 {
 			return
