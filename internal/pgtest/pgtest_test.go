@@ -1,0 +1,107 @@
+package pgtest
+
+import (
+	"bufio"
+	"net"
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestServerLivesAsItIsTold(t *testing.T) {
+	s := Start(t, Config{Settings: []string{"max_connections=33"}})
+	if got := s.Exec(t, "postgres", "SHOW max_connections; SHOW fsync"); got != "33\non" {
+		t.Errorf("the settings are %q", got)
+	}
+	s.Exec(t, "postgres", "CREATE TABLE t (n int); INSERT INTO t VALUES (1)")
+	for name, stop := range map[string]func(testing.TB){"killed": s.Kill, "stopped": s.Stop} {
+		stop(t)
+		if _, err := s.psql("postgres", "SELECT 1"); err == nil {
+			t.Errorf("a server that was %s answers", name)
+		}
+		s.Restart(t)
+		if got := s.Exec(t, "postgres", "SELECT n FROM t"); got != "1" {
+			t.Errorf("%s and started again it has %q", name, got)
+		}
+	}
+	s.End()
+	if _, err := os.Stat(s.Dir()); err == nil {
+		t.Errorf("its directory is left")
+	}
+}
+
+func TestSharedServerIsOne(t *testing.T) {
+	a, b := Shared(t), Shared(t)
+	if a != b || a.Exec(t, "postgres", "SHOW fsync") != "off" {
+		t.Errorf("there are two, or it syncs")
+	}
+}
+
+// echo answers the address of a server that says whatever it is told.
+func echo(t *testing.T) string {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer func() { _ = c.Close() }()
+				for r := bufio.NewReader(c); ; {
+					line, err := r.ReadString('\n')
+					if err != nil {
+						return
+					}
+					if _, err := c.Write([]byte(line)); err != nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	return l.Addr().String()
+}
+
+func TestProxyLosesWhatItIsTold(t *testing.T) {
+	p := NewProxy(t, echo(t))
+	say := func(line string) (string, error) {
+		c, err := new(net.Dialer).DialContext(t.Context(), "tcp", p.Addr())
+		if err != nil {
+			return "", err
+		}
+		defer func() { _ = c.Close() }()
+		if _, err := c.Write([]byte(line + "\n")); err != nil {
+			return "", err
+		}
+		return bufio.NewReader(c).ReadString('\n')
+	}
+	for _, step := range []struct {
+		why  string
+		tell func()
+		want string
+		lost int
+	}{
+		{"nothing is lost", func() {}, "hello\n", 0},
+		{"the reply is", func() { p.LoseReply("ell") }, "", 1},
+		{"once", func() {}, "hello\n", 1},
+		{"another reply is not", func() { p.LoseReply("bye") }, "hello\n", 1},
+		{"the request is", func() { p.LoseRequest(3) }, "", 2},
+		{"a short one is not", func() { p.LoseRequest(30) }, "hello\n", 2},
+		{"nobody is let in", func() { p.Refuse(true) }, "", 2},
+		{"and again", func() { p.Refuse(false) }, "hello\n", 2},
+	} {
+		step.tell()
+		if got, err := say("hello"); got != step.want || (err == nil) != (step.want != "") || p.Lost() != step.lost {
+			t.Errorf("%s: %q and %v, %d lost", step.why, got, err, p.Lost())
+		}
+	}
+}
