@@ -63,6 +63,31 @@ func ExampleStore_Restore() {
 	// 1 <nil>
 }
 
+func ExampleStore_Diff() {
+	ctx := context.Background()
+	m, agents, _ := example(ctx)
+	defer func() { _ = m.Close(ctx) }()
+	before, err := agents.Checkpoint(ctx, agent.CheckpointInfo{AgentID: "support"})
+	fmt.Println(err)
+	a, err := agents.Load(ctx, "support")
+	if err == nil {
+		a.SystemPrompt = "Be brief."
+		a.Set("orders", 3)
+		err = agents.Save(ctx, a)
+	}
+	fmt.Println(err)
+	all, err := agents.Diff(ctx, "support", before.ID, "") // to the present
+	fmt.Print(all)
+	text, err2 := json.Marshal(all[1])
+	fmt.Println(string(text), err, err2)
+	// Output:
+	// <nil>
+	// <nil>
+	// ~ system_prompt: "" -> "Be brief."
+	// + custom orders: 3
+	// {"change":"added","what":"custom","name":"orders","after":3} <nil> <nil>
+}
+
 func ExampleRun_Step() {
 	ctx := context.Background()
 	m, agents, id := example(ctx)

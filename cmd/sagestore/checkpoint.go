@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -351,23 +350,4 @@ left, and tell how many were removed. It asks before, unless --yes is given.`,
 	c.Flags().IntVar(&keep, "keep", 0, "the `number` that is left")
 	d.flags(c)
 	return a.agentFlags(c, "print JSON")
-}
-
-// changedNames answers the names of which the values differ, in order.
-func changedNames[V any](before, after map[string]V, same func(a, b V) bool) (added, removed, changed []string) {
-	for _, name := range slices.Sorted(maps.Keys(after)) {
-		was, there := before[name]
-		switch {
-		case !there:
-			added = append(added, name)
-		case !same(was, after[name]):
-			changed = append(changed, name)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(before)) {
-		if _, there := after[name]; !there {
-			removed = append(removed, name)
-		}
-	}
-	return added, removed, changed
 }
