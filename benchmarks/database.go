@@ -38,6 +38,20 @@ func databaseComparisons() []comparison {
 		}
 	}
 	mySave := func(t *database.Tier) op { return saves(t, filled) }
+	together := func(n int) func(ctx context.Context, dir string) (op, op, func(), error) {
+		return func(ctx context.Context, dir string) (op, op, func(), error) {
+			s, err := openRawSQLite(ctx, dir, 1)
+			if err != nil {
+				return nil, nil, nil, err
+			}
+			if err := s.fill(ctx, filled); err != nil {
+				return nil, nil, nil, err
+			}
+			return func(ctx context.Context, _, i int) error {
+				return s.saveTogether(ctx, n, func(j int) (string, []byte) { return name(j, i, filled), value(j, i) })
+			}, save(s), s.close, nil
+		}
+	}
 	load := func(s *rawSQLite) op {
 		return func(ctx context.Context, caller, i int) error {
 			_, err := s.load(ctx, name(caller, i, filled))
@@ -48,6 +62,8 @@ func databaseComparisons() []comparison {
 		{work: "database save, 1 caller", against: "prepared upsert, FULL", callers: 1, must: 1.1, aim: 1, setup: open(mySave, save)},
 		{work: "database save, 64 callers", against: "autocommit, 64 callers", callers: 64, kind: faster, must: 8, aim: 12, setup: open(mySave, save)},
 		{work: "database save, 256 callers", against: "autocommit, 64 callers", callers: 256, rawCallers: 64, kind: faster, must: 12, aim: 18, setup: open(mySave, save)},
+		{work: "raw transaction of 64 upserts, per row", against: "autocommit, 64 callers", callers: 1, rawCallers: 64, oursUnits: 64, kind: faster, must: 8, aim: 12, setup: together(64)},
+		{work: "raw transaction of 256 upserts, per row", against: "autocommit, 64 callers", callers: 1, rawCallers: 64, oursUnits: 256, kind: faster, must: 12, aim: 18, setup: together(256)},
 		{
 			work: "database save of 10,000 over stored ones, per key", against: "one transaction of upserts", callers: 1,
 			oursUnits: filled / 2, rawUnits: filled / 2, must: 3, aim: 2,
