@@ -1,0 +1,283 @@
+package postgres
+
+import (
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sagestore/sagestore/tiers"
+)
+
+// state is a key as the jobs of a group have left it.
+type state struct {
+	there   bool // a row, live or not
+	version tiers.Version
+	created int64
+	expires int64
+	flags   int32
+	blind   bool // nobody has asked what is stored: created is known to the server only
+
+	put     *packed // is to be stored, with the numbers above
+	updated int64   // of put
+	removed bool    // is to be deleted
+	touched bool    // only its expiry is to be stored
+	indexed *found  // only what it is found by is to be stored
+}
+
+// live is the version that a reader sees.
+func (s *state) live(now int64) tiers.Version {
+	if !s.there || s.expires != 0 && s.expires <= now {
+		return 0
+	}
+	return s.version
+}
+
+// state answers the state of a key that was asked for.
+func (x *tx) state(k tiers.Key) (*state, error) {
+	if s := x.records[k]; s != nil && !s.blind {
+		return s, nil
+	}
+	return nil, errWrongOrder
+}
+
+// set changes the state of a key.
+func (x *tx) set(k tiers.Key, s state) {
+	old := x.records[k]
+	if old == nil {
+		x.change(func() { delete(x.records, k) })
+		x.records[k] = &s
+		return
+	}
+	was := *old
+	x.change(func() { *old = was })
+	*old = s
+}
+
+// save stores a record and answers it without its value. Without a condition nobody
+// has to ask for the key before: Created is then among x.created in the end.
+func (x *tx) save(p *packed, c tiers.Cond) (tiers.Record, error) {
+	s := x.records[p.Key]
+	if s == nil {
+		s = &state{blind: true}
+	}
+	if _, conditional := c.Version(); conditional {
+		if s.blind {
+			return tiers.Record{}, errWrongOrder
+		}
+		if err := c.Holds(s.live(x.time)); err != nil {
+			return tiers.Record{}, err
+		}
+	}
+	now := tiers.FromMicro(x.time)
+	r := p.Record
+	r.Deleted = false
+	r.Version = x.next()
+	r.Updated, r.Created = now, now
+	r.Expires = tiers.Deadline(now, p.TTL)
+	if p.TTL < 0 || !r.Live(now) {
+		x.set(p.Key, state{removed: true})
+		return r, nil
+	}
+	next := state{
+		there: true, version: r.Version, created: x.time, expires: tiers.ToMicro(r.Expires), blind: s.blind,
+		put: p, updated: x.time,
+	}
+	if !s.blind && s.live(x.time) != 0 {
+		next.created = s.created
+		r.Created = tiers.FromMicro(s.created)
+	}
+	x.set(p.Key, next)
+	return r, nil
+}
+
+// remove deletes a key and tells whether a live record was there.
+func (x *tx) remove(k tiers.Key, c tiers.Cond) (existed bool, err error) {
+	s, err := x.state(k)
+	if err != nil {
+		return false, err
+	}
+	live := s.live(x.time)
+	if _, conditional := c.Version(); conditional {
+		if err := c.Holds(live); err != nil {
+			return false, err
+		}
+	}
+	if s.there {
+		x.set(k, state{removed: true})
+	}
+	return live != 0, nil
+}
+
+// touch changes the expiry of a live record.
+func (x *tx) touch(k tiers.Key, ttl time.Duration) (existed bool, err error) {
+	if ttl < 0 {
+		return x.remove(k, tiers.Cond{})
+	}
+	s, err := x.state(k)
+	if err != nil || s.live(x.time) == 0 {
+		return false, err
+	}
+	next := *s
+	next.expires = tiers.ToMicro(tiers.Deadline(tiers.FromMicro(x.time), ttl))
+	next.touched = next.put == nil
+	x.set(k, next)
+	return true, nil
+}
+
+// apply stores a record as it is, unless a newer one is there.
+func (x *tx) apply(p *packed, c tiers.Cond) error {
+	x.mark = max(x.mark, p.Version)
+	s, err := x.state(p.Key)
+	if err != nil {
+		return err
+	}
+	if _, conditional := c.Version(); conditional {
+		if c.Holds(s.live(x.time)) != nil {
+			return nil // a record that is passed over is no error
+		}
+	} else if s.there && s.version > p.Version {
+		return nil
+	}
+	if p.Deleted || !p.Live(tiers.FromMicro(x.time)) {
+		if s.there {
+			x.set(p.Key, state{removed: true})
+		}
+		return nil
+	}
+	x.set(p.Key, state{
+		there: true, version: p.Version, created: tiers.ToMicro(p.Created), expires: tiers.ToMicro(p.Expires),
+		put: p, updated: tiers.ToMicro(p.Updated),
+	})
+	return nil
+}
+
+// reindex gives a record what it is found by, if it still has the version.
+func (x *tx) reindex(p *packed) error {
+	s, err := x.state(p.Key)
+	if err != nil {
+		return err
+	}
+	if p.found == nil || !s.there || s.version != p.Version || tiers.Flags(s.flags&0xff)&tiers.Encrypted != 0 { //nolint:gosec // a byte
+		return nil
+	}
+	next := *s
+	if s.put != nil {
+		if s.put.Flags&tiers.Encrypted != 0 {
+			return nil
+		}
+		put := *s.put
+		put.found = p.found
+		next.put = &put
+	} else {
+		next.indexed = p.found
+	}
+	x.set(p.Key, next)
+	return nil
+}
+
+const (
+	insertInto = `INSERT INTO ~.records AS r (namespace, category, key, codec, schema, flags, version, created, updated, expires, value, words, grams)
+		SELECT u.namespace, u.category, u.key, u.codec, u.schema, u.flags, u.version, u.created, u.updated, u.expires, u.value,
+			string_to_array(u.words, ' '), u.grams::bigint[]
+		FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::int[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bytea[], $12::text[], $13::text[])
+			AS u (namespace, category, key, codec, schema, flags, version, created, updated, expires, value, words, grams)
+		ON CONFLICT (namespace, category, key) DO UPDATE SET codec = excluded.codec, schema = excluded.schema, flags = excluded.flags,
+			version = excluded.version, updated = excluded.updated, expires = excluded.expires, value = excluded.value,
+			words = excluded.words, grams = excluded.grams, created = `
+	// A record that has expired is as good as absent: its created is not kept.
+	putBlind = insertInto + `CASE WHEN r.expires = 0 OR r.expires > excluded.updated THEN r.created ELSE excluded.created END
+		RETURNING r.namespace, r.category, r.key, r.created`
+	putKnown   = insertInto + `excluded.created`
+	removeRows = `DELETE FROM ~.records r USING unnest($1::text[], $2::text[], $3::text[]) AS u (namespace, category, key)
+		WHERE r.namespace = u.namespace AND r.category = u.category AND r.key = u.key`
+	touchRows = `UPDATE ~.records r SET expires = u.expires FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) AS u (namespace, category, key, expires)
+		WHERE r.namespace = u.namespace AND r.category = u.category AND r.key = u.key`
+	indexRows = `UPDATE ~.records r SET words = string_to_array(u.words, ' '), grams = u.grams::bigint[]
+		FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[]) AS u (namespace, category, key, words, grams)
+		WHERE r.namespace = u.namespace AND r.category = u.category AND r.key = u.key`
+	raiseGaps = `UPDATE ~.counters SET value = value + 1 WHERE name = 'unindexed'`
+)
+
+// puts are the columns of records that are to be stored.
+type puts struct {
+	names                                      columns
+	codec                                      []string
+	schema, version, created, updated, expires []int64
+	flags                                      []int32
+	value                                      [][]byte
+	words, grams                               []*string
+}
+
+func (p *puts) add(k tiers.Key, s *state) {
+	if p.names == nil {
+		p.names = newColumns(3)
+	}
+	p.names.add(k.Namespace, k.Category, k.Name)
+	p.codec = append(p.codec, s.put.Codec)
+	p.schema = append(p.schema, int64(s.put.Schema))
+	p.flags = append(p.flags, s.put.flags())
+	p.version = append(p.version, number(s.version))
+	p.created = append(p.created, s.created)
+	p.updated = append(p.updated, s.updated)
+	p.expires = append(p.expires, s.expires)
+	p.value = append(p.value, s.put.value)
+	var words, grams *string
+	if s.put.found != nil {
+		words, grams = &s.put.found.words, &s.put.found.grams
+	}
+	p.words, p.grams = append(p.words, words), append(p.grams, grams)
+}
+
+func (p *puts) args() []any {
+	return append(p.names.args(), p.codec, p.schema, p.flags, p.version, p.created, p.updated, p.expires, p.value, p.words, p.grams)
+}
+
+// writeRecords says what is to be written of records.
+func (x *tx) writeRecords(b *pgx.Batch) {
+	var blind, known puts
+	gone, touched, indexed := newColumns(3), newColumns(3), newColumns(5)
+	var expires []int64
+	for k, s := range x.records {
+		switch {
+		case s.put != nil && s.blind:
+			blind.add(k, s)
+		case s.put != nil:
+			known.add(k, s)
+		case s.removed:
+			gone.add(k.Namespace, k.Category, k.Name)
+		}
+		if s.put != nil || s.removed {
+			continue
+		}
+		if s.touched {
+			touched.add(k.Namespace, k.Category, k.Name)
+			expires = append(expires, s.expires)
+		}
+		if s.indexed != nil {
+			indexed.add(k.Namespace, k.Category, k.Name, s.indexed.words, s.indexed.grams)
+		}
+	}
+	sql := x.w.t.sql
+	if blind.names != nil {
+		b.Queue(sql(putBlind), blind.args()...).Query(func(rows pgx.Rows) error {
+			var k tiers.Key
+			var created int64
+			return each(rows, []any{&k.Namespace, &k.Category, &k.Name, &created}, func() { x.created[k] = created })
+		})
+	}
+	if known.names != nil {
+		b.Queue(sql(putKnown), known.args()...)
+	}
+	if len(gone[0]) > 0 {
+		b.Queue(sql(removeRows), gone.args()...)
+	}
+	if len(expires) > 0 {
+		b.Queue(sql(touchRows), append(touched.args(), expires)...)
+	}
+	if len(indexed[0]) > 0 {
+		b.Queue(sql(indexRows), indexed.args()...)
+	}
+	if x.gaps {
+		b.Queue(sql(raiseGaps))
+	}
+}
