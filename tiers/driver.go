@@ -23,6 +23,9 @@ type Driver struct {
 	Options any    // pointer to the driver's option struct with its defaults, for checks and for the schema
 	Open    func(ctx context.Context, env Env) (Tier, error)
 	Copies  Copies // reads its copies; nil for one whose tier is no [Freezer]
+	// Evictor makes one for a near layer of that many bytes; nil for a driver whose
+	// tier can't stand in front of another.
+	Evictor func(budget int64) (Evictor, error)
 }
 
 // Drivers is a registry: a plain value. Packages tiers/all and tiers/embedded

@@ -156,6 +156,7 @@ func Driver() tiers.Driver {
 		Tier:    "memory",
 		Name:    "memory",
 		Options: defaults(),
+		Evictor: newEvictor,
 		Open: func(ctx context.Context, env tiers.Env) (tiers.Tier, error) {
 			o := defaults()
 			if env.Options != nil {
