@@ -21,6 +21,10 @@ type Config struct {
 	Owner string       // names this process in the journal; empty: a random id
 	Clock tiers.Clock  // nil: the system's
 	Log   *slog.Logger // nil: none
+
+	// Others is told of keys for which other processes have left rows, within 100 ms
+	// of each while it waits. nil: nobody wants to know.
+	Others func([]tiers.Key)
 }
 
 // Journaled is a tier with a journal in front of it. It is safe for concurrent
@@ -40,6 +44,8 @@ type Journaled struct {
 	local    bool  // the tier is this host\'s: rows of other processes are seen at once
 	clock    tiers.Clock
 	log      *slog.Logger
+	foreign  func([]tiers.Key) // may be nil
+	shown    uint64            // the Seq of the last row that foreign was called for; the watch's
 
 	view  view
 	reach reach
@@ -81,7 +87,7 @@ func Journal(ctx context.Context, inner tiers.Tier, system tiers.System, c Confi
 	j := &Journaled{
 		inner: inner, system: system,
 		name: cmp.Or(c.Tier, "cache"), epoch: c.Epoch, owner: c.Owner, limit: c.Limit,
-		max: tiers.Describe(inner).MaxValue, clock: c.Clock, log: c.Log,
+		max: tiers.Describe(inner).MaxValue, clock: c.Clock, log: c.Log, foreign: c.Others,
 		ended: make(chan struct{}),
 	}
 	j.view.init()
@@ -149,6 +155,10 @@ func (j *Journaled) As(target any) bool {
 		return offer[tiers.Statser](j.inner, t, j)
 	case *tiers.Freezer: // what the journal holds is frozen with the system store
 		inner, ok := tiers.As[tiers.Freezer](j.inner)
+		*t = inner
+		return ok
+	case *tiers.Messenger: // messages need no journal: who was away asks the home anew
+		inner, ok := tiers.As[tiers.Messenger](j.inner)
 		*t = inner
 		return ok
 	case *tiers.Outage:

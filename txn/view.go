@@ -109,7 +109,7 @@ func (j *Journaled) sequence() uint64 {
 func (j *Journaled) watch(ctx context.Context) {
 	failed := false
 	for j.clock.Sleep(ctx, lookEvery) == nil {
-		err := errors.Join(j.look(ctx), j.writeFloor(ctx))
+		err := errors.Join(j.look(ctx), j.tellOthers(ctx), j.writeFloor(ctx))
 		if err != nil && !failed && ctx.Err() == nil {
 			j.log.WarnContext(ctx, "the journal can't be watched", "tier", j.name, "cause", err)
 		}
@@ -117,6 +117,29 @@ func (j *Journaled) watch(ctx context.Context) {
 		if j.overdue() {
 			j.apply.kick()
 		}
+	}
+}
+
+// tellOthers tells of rows that other processes have left since the last time.
+func (j *Journaled) tellOthers(ctx context.Context) error {
+	if j.foreign == nil || !j.view.any() {
+		return nil
+	}
+	for {
+		rows, err := j.system.Due(ctx, j.name, j.shown, applyRows)
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		var ks []tiers.Key
+		for i := range rows {
+			if rows[i].Owner != j.owner {
+				ks = append(ks, rows[i].Key)
+			}
+		}
+		if len(ks) > 0 {
+			j.foreign(ks)
+		}
+		j.shown = rows[len(rows)-1].Seq
 	}
 }
 

@@ -42,6 +42,7 @@
 //	PREFIX:{EPOCH.NAMESPACE.CATEGORY.0}       sorted set: the keys of the space, all with score 0
 //	PREFIX:{EPOCH}:mark                       the highest version issued, 8 bytes
 //	PREFIX:{EPOCH}:spaces                     set of NAMESPACE.CATEGORY
+//	PREFIX:{EPOCH}:changes                    a channel: what processes tell each other, see [Tier.Send]
 //
 // The part in braces makes a space one slot of a cluster; 0 is the number of
 // its bucket, of which there is one now. Redis removes expired records by

@@ -117,7 +117,7 @@ const passwordHint = "check the user and the password in the redis url or option
 
 func permissionHint(n names) string {
 	prefix, _, _ := strings.Cut(n.root, "{")
-	return fmt.Sprintf("the redis user needs ~%s* and +@read +@write +@scripting +time +info +ping", prefix)
+	return fmt.Sprintf("the redis user needs ~%s* and +@read +@write +@scripting +time +info +ping, for near layers &%s* and +publish +subscribe as well", prefix, prefix)
 }
 
 // connectionLost tells an end of the connection from a timeout.

@@ -12,6 +12,8 @@ type names struct {
 	root   string // PREFIX:{EPOCH.
 	mark   string // the highest version that was issued
 	spaces string // the set of spaces that hold records
+
+	changes string // the channel on which processes tell each other what they changed
 }
 
 func newNames(prefix, epoch string) (names, error) {
@@ -22,7 +24,7 @@ func newNames(prefix, epoch string) (names, error) {
 		return names{}, err
 	}
 	own := prefix + ":{" + epoch + "}:"
-	return names{root: prefix + ":{" + epoch + ".", mark: own + "mark", spaces: own + "spaces"}, nil
+	return names{root: prefix + ":{" + epoch + ".", mark: own + "mark", spaces: own + "spaces", changes: own + "changes"}, nil
 }
 
 // checkPart keeps braces and dots out of what stands before and within the

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/sagestore/sagestore/tiers"
 )
@@ -18,6 +21,8 @@ type Tier struct {
 	name, place   string
 	network, addr string
 	secure        bool
+	options       goredis.Options // for a connection more
+	tls           *tls.Config
 	indexed       bool
 	allowEviction bool
 	maxValue      int64
@@ -98,7 +103,7 @@ func newTier(c Config) (*Tier, error) {
 	o.TLSConfig = nil // the slots do it
 	t := &Tier{
 		name: c.Name, place: place(o, secure != nil),
-		network: o.Network, addr: o.Addr, secure: secure != nil,
+		network: o.Network, addr: o.Addr, secure: secure != nil, options: *o, tls: secure,
 		indexed: *c.Index, allowEviction: c.AllowEviction, maxValue: c.MaxValue,
 		timeout: c.Timeout, dialTimeout: c.DialTimeout,
 		names: n, scripts: newScripts(), log: c.Log,
