@@ -47,6 +47,7 @@ type Category struct {
 	Codec        string   `yaml:"codec"`
 	Near         []string `yaml:"near"` // tiers in front of the home
 	NearTTL      TTL      `yaml:"near_ttl"`
+	NearSize     Size     `yaml:"near_size"`
 	MaxValue     Size     `yaml:"max_value"`
 	CompressOver Size     `yaml:"compress_over"`
 	Encrypt      *bool    `yaml:"encrypt"`

@@ -21,13 +21,14 @@ type Policy struct {
 	Session      bool          // entries end with the session that their key's first segment names; TTL is 0
 	Codec        string
 	Near         []string      // tiers in front of the home, fastest first
-	NearTTL      time.Duration // 0: as long as the entry itself
+	NearTTL      time.Duration // how long an entry of them serves without the home being asked
+	NearSize     int64         // bytes that each of them may hold for the category
 	MaxValue     int64         // bytes, encoded
 	CompressOver int64         // bytes; 0 is never
 	Encrypt      bool
 
 	// Source says where each value comes from, by its key (tier, ttl, codec,
-	// near, near_ttl, max_value, compress_over, encrypt): "config.yaml:12",
+	// near, near_ttl, near_size, max_value, compress_over, encrypt): "config.yaml:12",
 	// "built-in", "library", "default", "Go", or a rule's name and place.
 	Source map[string]string
 }
@@ -105,6 +106,7 @@ func (d *draft) fill(c Category, source func(field string) string) {
 	take(d, "ttl", &d.TTL, c.TTL, source)
 	take(d, "codec", &d.Codec, c.Codec, source)
 	take(d, "near_ttl", &d.NearTTL, c.NearTTL, source)
+	take(d, "near_size", &d.NearSize, c.NearSize, source)
 	take(d, "max_value", &d.MaxValue, c.MaxValue, source)
 	take(d, "compress_over", &d.CompressOver, c.CompressOver, source)
 	take(d, "encrypt", &d.Encrypt, c.Encrypt, source)
@@ -214,6 +216,7 @@ func (e *Effective) policy(name string, d draft) Policy {
 		}
 	}
 	ttl, near, limit, over := string(d.TTL), string(d.NearTTL), string(d.MaxValue), string(d.CompressOver)
+	size := string(d.NearSize)
 	if p.Tier == "cache" && e.cfg.Redis != nil {
 		or("ttl", string(e.cfg.Redis.TTLDefault), e.via("redis", "ttl_default"), &ttl)
 	}
@@ -223,12 +226,14 @@ func (e *Effective) policy(name string, d draft) Policy {
 	or("ttl", string(Never), "default", &ttl)
 	or("codec", "json", "default", &p.Codec)
 	or("near_ttl", defaultOf("categories.*.near_ttl"), "default", &near)
+	or("near_size", defaultOf("categories.*.near_size"), "default", &size)
 	or("max_value", defaultOf("categories.*.max_value"), "default", &limit)
 	or("compress_over", string(e.cfg.CompressOver), e.via("compress_over"), &over)
 
 	p.TTL, _ = TTL(ttl).Duration()
 	p.Session = TTL(ttl) == UntilSessionEnds
 	p.NearTTL, _ = TTL(near).Duration()
+	p.NearSize, _ = Size(size).Bytes()
 	p.MaxValue, _ = Size(limit).Bytes()
 	p.CompressOver, _ = Size(over).Bytes()
 	p.Encrypt = d.Encrypt != nil && *d.Encrypt

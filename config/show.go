@@ -125,14 +125,11 @@ func redact(key, text string) string {
 }
 
 func (p Policy) settings() []Setting {
-	ttl, nearTTL, over := string(Never), string(Never), string(Never)
+	ttl, over := string(Never), string(Never)
 	if p.Session {
 		ttl = string(UntilSessionEnds)
 	} else if p.TTL > 0 {
 		ttl = formatSpan(p.TTL)
-	}
-	if p.NearTTL > 0 {
-		nearTTL = formatSpan(p.NearTTL)
 	}
 	if p.CompressOver > 0 {
 		over = formatSize(p.CompressOver)
@@ -143,7 +140,8 @@ func (p Policy) settings() []Setting {
 		{"ttl", ttl},
 		{"codec", p.Codec},
 		{"near", strings.Join(p.Near, ", ")},
-		{"near_ttl", nearTTL},
+		{"near_ttl", formatSpan(p.NearTTL)},
+		{"near_size", formatSize(p.NearSize)},
 		{"max_value", formatSize(p.MaxValue)},
 		{"compress_over", over},
 		{"encrypt", strconv.FormatBool(p.Encrypt)},

@@ -97,9 +97,6 @@ func (e *Effective) warnCategories(warn func(string, ...string)) {
 		if known := e.missed(p.Category); known != "" {
 			warn(fmt.Sprintf("is a category of its own: the built-in one is %s", known), at...)
 		}
-		if len(p.Near) > 0 {
-			warn("is accepted but not active yet", append(at, "near")...)
-		}
 		for parent := parentOf(p.Category); parent != ""; parent = parentOf(parent) {
 			if c := e.raw.Categories[parent]; c.Encrypt != nil && *c.Encrypt && !p.Encrypt {
 				warn(fmt.Sprintf("is not encrypted: it has a rule of its own, so that of %s does not hold for it", parent), at...)

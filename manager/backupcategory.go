@@ -103,6 +103,11 @@ func (r *categoryRestore) close(ctx context.Context) error {
 
 func (r *categoryRestore) run(ctx context.Context, categories []string) (done []CategoryRestored, err error) {
 	routes := make([]*route, 0, len(categories))
+	defer func() {
+		for _, rt := range routes { // also after an error: nobody knows then
+			r.c.nears.replaced(rt.category)
+		}
+	}()
 	for _, name := range categories {
 		rt, err := r.c.route(name, nil)
 		if err != nil {

@@ -99,6 +99,9 @@ func (p *place) putMany(ctx context.Context, rs []tiers.Record, o saveOptions) e
 	if _, ok := o.cond.Version(); ok {
 		conds = slices.Repeat([]tiers.Cond{o.cond}, len(rs))
 	}
+	if n := r.near.Load(); n != nil {
+		return p.saveManyNear(ctx, n, rs, conds)
+	}
 	_, err = tiers.SaveMany(ctx, p.tier, rs, conds)
 	return err
 }
@@ -125,6 +128,7 @@ func (p *place) storeInTx(ctx context.Context, rs []tiers.Record, cond tiers.Con
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
+	p.noteNear(ks...)
 	_, err = tiers.SaveMany(ctx, p.tier, rs, nil)
 	return err
 }
@@ -200,7 +204,11 @@ func (p *place) getMany(ctx context.Context, keys []string) (found []tiers.Recor
 	}
 	var recs []tiers.Record
 	if err = p.route.settle(ctx); err == nil {
-		recs, err = tiers.LoadMany(ctx, p.tier, ks)
+		if n := p.route.near.Load(); n != nil && p.tx == nil {
+			recs, err = p.loadManyNear(ctx, n, ks)
+		} else {
+			recs, err = tiers.LoadMany(ctx, p.tier, ks)
+		}
 	}
 	for _, rec := range recs {
 		if rec.Version != 0 {
@@ -254,7 +262,11 @@ func (p *place) removeMany(ctx context.Context, keys []string) (existed int, err
 	}
 	var there []bool
 	if err = p.route.settle(ctx); err == nil {
-		there, err = tiers.DeleteMany(ctx, p.tier, ks, nil)
+		if n := p.route.near.Load(); n != nil {
+			there, err = p.removeManyNear(ctx, n, ks)
+		} else {
+			there, err = tiers.DeleteMany(ctx, p.tier, ks, nil)
+		}
 	}
 	for _, was := range there {
 		if was {

@@ -20,6 +20,7 @@ type Collection[T any] struct {
 	place
 	chain  chain
 	schema uint32
+	holds  bool // a near layer may hold decoded values
 }
 
 // Entry is a value with what the store knows about it.
@@ -51,6 +52,7 @@ func For[T any](s Scope, category string, opts ...CollectionOption) *Collection[
 	if faults != nil {
 		c.err = errors.Join(c.err, faults)
 	}
+	c.holds = c.route != nil && c.route.near.Load() != nil && b.core.nears.immutable(reflect.TypeFor[T]())
 	return c
 }
 
@@ -126,14 +128,14 @@ func (c *Collection[T]) save(ctx context.Context, key string, v *T, o saveOption
 }
 
 // Load answers the value, or tiers.ErrNotFound.
-func (c *Collection[T]) Load(ctx context.Context, key string, _ ...LoadOption) (T, error) {
-	v, _, err := c.load(ctx, key)
+func (c *Collection[T]) Load(ctx context.Context, key string, opts ...LoadOption) (T, error) {
+	v, _, err := c.load(ctx, key, isFresh(opts))
 	return v, err
 }
 
 // LoadOr answers the value, or absent when there is none.
-func (c *Collection[T]) LoadOr(ctx context.Context, key string, absent T, _ ...LoadOption) (T, error) {
-	v, _, err := c.load(ctx, key)
+func (c *Collection[T]) LoadOr(ctx context.Context, key string, absent T, opts ...LoadOption) (T, error) {
+	v, _, err := c.load(ctx, key, isFresh(opts))
 	if errors.Is(err, tiers.ErrNotFound) {
 		return absent, nil
 	}
@@ -141,15 +143,17 @@ func (c *Collection[T]) LoadOr(ctx context.Context, key string, absent T, _ ...L
 }
 
 // Entry answers the value with its version and times, or tiers.ErrNotFound.
-func (c *Collection[T]) Entry(ctx context.Context, key string, _ ...LoadOption) (Entry[T], error) {
-	v, rec, err := c.load(ctx, key)
+func (c *Collection[T]) Entry(ctx context.Context, key string, opts ...LoadOption) (Entry[T], error) {
+	v, found, err := c.load(ctx, key, isFresh(opts))
 	if err != nil {
 		return Entry[T]{}, err
 	}
-	return c.entry(rec, v), nil
+	e := c.entry(found.Record, v)
+	e.Stale = found.stale(c.route)
+	return e, nil
 }
 
-func (c *Collection[T]) load(ctx context.Context, key string) (v T, rec tiers.Record, err error) {
+func (c *Collection[T]) load(ctx context.Context, key string, fresh bool) (v T, rec loaded, err error) {
 	if err = c.check(key); err != nil {
 		return v, rec, c.fail("load", key, err)
 	}
@@ -157,9 +161,13 @@ func (c *Collection[T]) load(ctx context.Context, key string) (v T, rec tiers.Re
 	if err != nil {
 		return v, rec, c.fail("load", key, err)
 	}
-	rec, err = c.get(ctx, key)
-	if err == nil {
-		v, err = c.decode(rec)
+	rec, err = c.get(ctx, key, fresh)
+	switch {
+	case err != nil:
+	case rec.near == nil:
+		v, err = c.decode(rec.Record)
+	default:
+		v, err = c.decodeNear(rec)
 	}
 	err = c.fail("load", key, err)
 	call.finish(err)

@@ -55,6 +55,7 @@ func (m *Manager) Diagnose(ctx context.Context) []tiers.Finding {
 	for _, name := range c.order {
 		all = append(all, c.diagnoseTier(ctx, name)...)
 	}
+	all = append(all, c.diagnoseNear(ctx)...)
 	all = append(all, c.changedTTLs()...)
 	all = append(all, c.unlisted()...)
 	all = append(all, c.diagnoseBackups(ctx)...)

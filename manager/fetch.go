@@ -19,7 +19,7 @@ import (
 // and is the answer. In a transaction it is a load and, on a miss, a save there;
 // every caller computes for himself.
 func (c *Collection[T]) Fetch(ctx context.Context, key string, compute func(context.Context) (T, error), opts ...SaveOption) (T, error) {
-	v, _, err := c.load(ctx, key)
+	v, _, err := c.load(ctx, key, false)
 	if !errors.Is(err, tiers.ErrNotFound) {
 		return v, err
 	}
@@ -60,8 +60,8 @@ func (c *Collection[T]) fetchInTx(ctx context.Context, key string, compute func(
 }
 
 func (c *Collection[T]) computeOnce(ctx context.Context, key string, compute func(context.Context) (T, error), o saveOptions) (tiers.Record, error) {
-	if _, rec, err := c.load(ctx, key); !errors.Is(err, tiers.ErrNotFound) {
-		return rec, err // saved since the caller looked
+	if _, now, err := c.load(ctx, key, true); !errors.Is(err, tiers.ErrNotFound) {
+		return now.Record, err // saved since the caller looked
 	}
 	v, err := compute(ctx)
 	if err != nil {
@@ -76,8 +76,8 @@ func (c *Collection[T]) computeOnce(ctx context.Context, key string, compute fun
 		if conditional || !errors.Is(err, tiers.ErrExists) {
 			return rec, err
 		}
-		if _, rec, err := c.load(ctx, key); !errors.Is(err, tiers.ErrNotFound) {
-			return rec, err
+		if _, now, err := c.load(ctx, key, true); !errors.Is(err, tiers.ErrNotFound) {
+			return now.Record, err
 		}
 	}
 }

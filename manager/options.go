@@ -97,13 +97,22 @@ type condition struct{ tiers.Cond }
 func (c condition) save(o *saveOptions)  { o.cond = c.Cond }
 func (c condition) del(o *deleteOptions) { o.cond = c.Cond }
 
-// Fresh asks the home tier, past any near layer. As long as near layers are not
-// active, every load does.
+// Fresh asks the home tier, past any near layer, which holds what is found.
 func Fresh() LoadOption { return fresh{} }
 
 type fresh struct{}
 
 func (fresh) load(o *loadOptions) { o.fresh = true }
+
+func isFresh(opts []LoadOption) bool {
+	var o loadOptions
+	for _, opt := range opts {
+		if opt != nil {
+			opt.load(&o)
+		}
+	}
+	return o.fresh
+}
 
 func saveOptionsOf(opts []SaveOption) saveOptions {
 	if len(opts) == 0 {

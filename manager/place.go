@@ -150,9 +150,17 @@ func (p *place) put(ctx context.Context, rec tiers.Record, o saveOptions) (tiers
 	return p.store(ctx, rec, o.cond)
 }
 
-// store saves. When the category holds records of a newer schema it looks first
-// whether one of them would be replaced.
+// store saves, and brings the near layer in line with what came of it.
 func (p *place) store(ctx context.Context, rec tiers.Record, cond tiers.Cond) (tiers.Record, error) {
+	if n := p.route.near.Load(); n != nil {
+		return p.storeNear(ctx, n, rec, cond)
+	}
+	return p.storeHome(ctx, rec, cond)
+}
+
+// storeHome saves. When the category holds records of a newer schema it looks first
+// whether one of them would be replaced.
+func (p *place) storeHome(ctx context.Context, rec tiers.Record, cond tiers.Cond) (tiers.Record, error) {
 	r := p.route
 	if rec.Schema >= r.schema.Load() {
 		if r.lender != nil && p.tx == nil {
@@ -203,12 +211,16 @@ func newerSchema(stored, known uint32) error {
 
 // get loads a record. Its value may be lent: it is decoded, never changed, and
 // never handed out.
-func (p *place) get(ctx context.Context, name string) (tiers.Record, error) {
+func (p *place) get(ctx context.Context, name string, fresh bool) (rec loaded, err error) {
 	r := p.route
 	if err := r.settle(ctx); err != nil {
-		return tiers.Record{}, err
+		return rec, err
 	}
-	rec, err := p.lend(ctx, p.key(name))
+	if n := r.near.Load(); n != nil && p.tx == nil {
+		rec, err = p.getNear(ctx, n, name, fresh)
+	} else {
+		rec.Record, err = p.lend(ctx, p.key(name))
+	}
 	if err != nil {
 		if errors.Is(err, tiers.ErrNotFound) {
 			r.meter.misses.Add(1)
@@ -248,7 +260,11 @@ func (p *place) remove(ctx context.Context, name string, opts []DeleteOption) (e
 	}
 	o := deleteOptionsOf(opts)
 	if err = p.route.settle(ctx); err == nil {
-		existed, err = p.tier.Delete(ctx, p.key(name), o.cond)
+		if n := p.route.near.Load(); n != nil {
+			existed, err = p.removeNear(ctx, n, name, o.cond)
+		} else {
+			existed, err = p.tier.Delete(ctx, p.key(name), o.cond)
+		}
 	}
 	err = p.fail("delete", name, err)
 	c.finish(err)
@@ -265,7 +281,9 @@ func (p *place) exists(ctx context.Context, name string) (ok bool, err error) {
 		return false, p.fail("exists", name, err)
 	}
 	if err = p.route.settle(ctx); err == nil {
-		if e := p.route.exister; e != nil && p.tx == nil {
+		if held, known := p.existsNear(name); known {
+			ok = held
+		} else if e := p.route.exister; e != nil && p.tx == nil {
 			ok, err = e.Exists(ctx, p.key(name))
 		} else {
 			ok, err = tiers.Exists(ctx, p.tier, p.key(name))
@@ -290,6 +308,8 @@ func (p *place) touch(ctx context.Context, name string, lives []Life) (existed b
 		switch t := p.route.toucher; {
 		case p.tx != nil:
 			existed, err = p.touchInTx(ctx, name, lives)
+		case t != nil && p.route.near.Load() != nil:
+			existed, err = p.touchNear(ctx, p.route.near.Load(), t, name, lives)
 		case t != nil:
 			existed, err = t.Touch(ctx, p.key(name), p.lifetime(lives))
 		}
@@ -318,6 +338,7 @@ func (p *place) touchInTx(ctx context.Context, name string, lives []Life) (exist
 		return false, err
 	}
 	rec.TTL = p.lifetime(lives)
+	p.noteNear(rec.Key)
 	_, err = p.tier.Save(ctx, rec, tiers.Cond{})
 	return err == nil, err
 }

@@ -28,7 +28,8 @@ type route struct {
 	borrowed     bool  // the policy is the one that a library brought in another process
 	maxValue     int64 // the smaller of the category's and the tier's
 	meter        meter
-	schema       atomic.Uint32 // the highest known among the category's records
+	schema       atomic.Uint32             // the highest known among the category's records
+	near         atomic.Pointer[nearLayer] // nil: the home is asked
 
 	settled    atomic.Bool // no old home hides records of the category
 	registered atomic.Bool // the store knows of the category
@@ -100,6 +101,9 @@ func (c *core) route(category string, lib *config.Category) (*route, error) {
 	}
 	r.schema.Store(c.facts.schema(category))
 	r.settled.Store(c.facts.home(category) == "" || c.facts.home(category) == r.tierName || c.moved)
+	if err := c.front(r); err != nil {
+		return nil, err
+	}
 	if policy.Rule == config.RuleLibrary && fromLib {
 		c.libraries.Store(category, *lib)
 	}

@@ -155,6 +155,8 @@ type sessions struct {
 	clock   tiers.Clock
 	log     *slog.Logger
 	homes   func(context.Context) ([]home, error) // of every session category of the store
+	emptied func(category string, id sessionID)   // what a near layer holds of it is to be dropped
+	ended   func(id sessionID)                    // other processes are to be told
 	present sync.Map                              // sessionID to *presence
 	idle    time.Duration                         // sessions that rest longer are ended; 0: never
 	every   time.Duration                         // how often last uses are written
@@ -190,6 +192,7 @@ func (s *sessions) end(ctx context.Context, id sessionID, idleSince time.Time) e
 		return err
 	}
 	err = s.purge(ctx, id, row, existed, false)
+	s.ended(id)
 	if err == nil {
 		p.mu.Lock()
 		p.purged = row.Seq
@@ -218,6 +221,7 @@ func (s *sessions) purge(ctx context.Context, id sessionID, row tiers.Session, e
 		if !processOnly || h.process {
 			errs = append(errs, removeSession(ctx, h, id, over))
 		}
+		s.emptied(h.category, id)
 	}
 	return errors.Join(errs...)
 }

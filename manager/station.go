@@ -188,6 +188,7 @@ func (c *core) journaled(ctx context.Context, s *station) error {
 	}
 	j, err := txn.Journal(ctx, s.tier, c.system, txn.Config{
 		Tier: s.name, Epoch: c.epoch, Limit: c.plan.JournalLimit, Clock: c.clock, Log: c.log.With("tier", s.name),
+		Others: c.nears.rows,
 	})
 	if err != nil {
 		return err

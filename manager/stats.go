@@ -16,9 +16,11 @@ type Stats struct {
 	Categories    map[string]tiers.Stats `json:"categories"`
 	Pending       int                    `json:"pending"` // journal rows that have not reached their tier
 	OldestPending time.Time              `json:"oldest_pending,omitzero"`
-	Journal       map[string]Waiting     `json:"journal,omitempty"`    // by tier, of those for which something waits
-	LastBackup    time.Time              `json:"last_backup,omitzero"` // when the last good one ended
-	NextBackup    time.Time              `json:"next_backup,omitzero"` // when the next begins, if that is enabled
+	Journal       map[string]Waiting     `json:"journal,omitempty"`      // by tier, of those for which something waits
+	LastBackup    time.Time              `json:"last_backup,omitzero"`   // when the last good one ended
+	NextBackup    time.Time              `json:"next_backup,omitzero"`   // when the next begins, if that is enabled
+	Near          map[string]NearStats   `json:"near,omitempty"`         // by category, of those with a near layer
+	NearChannel   *NearChannel           `json:"near_channel,omitempty"` // nil: there is none
 }
 
 // Waiting is what the journal holds for a tier: writes that are answered from
@@ -43,6 +45,7 @@ func (m *Manager) Stats(ctx context.Context) (Stats, error) {
 	c := m.core
 	out := Stats{Tiers: make(map[string]tiers.Stats), Categories: make(map[string]tiers.Stats)}
 	out.LastBackup, out.NextBackup = c.lastBackups(ctx)
+	out.Near, out.NearChannel = c.nearStats()
 	took := make(map[string]*[bucketCount]uint64)
 	for _, name := range c.order {
 		took[name] = new([bucketCount]uint64)

@@ -74,15 +74,15 @@ func (s *Store) SaveItem(ctx context.Context, key string, v any, opts ...SaveOpt
 
 // Load fills what into points to, or answers tiers.ErrNotFound; see
 // [Manager.Load].
-func (s *Store) Load(ctx context.Context, key string, into any, _ ...LoadOption) error {
+func (s *Store) Load(ctx context.Context, key string, into any, opts ...LoadOption) error {
 	p, name := s.at(key)
-	return p.loadAny(ctx, name, into)
+	return p.loadAny(ctx, name, into, isFresh(opts))
 }
 
 // Item answers an entry without decoding its value.
-func (s *Store) Item(ctx context.Context, key string, _ ...LoadOption) (Item, error) {
+func (s *Store) Item(ctx context.Context, key string, opts ...LoadOption) (Item, error) {
 	p, name := s.at(key)
-	return p.loadItem(ctx, name)
+	return p.loadItem(ctx, name, isFresh(opts))
 }
 
 // Exists tells whether the key is there.

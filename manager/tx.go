@@ -28,6 +28,7 @@ type Tx struct {
 type wholeTx struct {
 	readOnly bool
 	sessions enteredSessions
+	near     nearWrites
 }
 
 // TxOption is [WithRetry].
@@ -117,16 +118,22 @@ func (m *Manager) View(ctx context.Context, fn func(*Tx) error) error {
 // update tells as well whether the error is one of fn.
 func (m *Manager) update(ctx context.Context, fn func(*Tx) error, o txn.Options) (refused bool, err error) {
 	err = m.within(ctx, "update", func(ctx context.Context) error {
+		var last *Tx
 		err := m.core.engine.Update(ctx, func(inner *txn.Tx) error {
 			tx := &Tx{inner: inner, manager: m, all: new(wholeTx)}
+			last = tx
 			err := tx.run(fn)
 			if refused = err != nil; refused {
 				return err
 			}
+			tx.holdNear()
 			return tx.enterSessions(ctx)
 		}, o)
 		if refused {
 			return err
+		}
+		if last != nil {
+			last.endNear(err)
 		}
 		return adviseTx("commit", err)
 	})

@@ -22,13 +22,13 @@ func (t *Tx) SaveItem(ctx context.Context, category, key string, v any, opts ...
 // Load is [Manager.Load] in the transaction.
 func (t *Tx) Load(ctx context.Context, category, key string, into any, _ ...LoadOption) error {
 	p := t.place(category)
-	return p.loadAny(ctx, key, into)
+	return p.loadAny(ctx, key, into, true)
 }
 
 // Item is [Manager.Item] in the transaction.
 func (t *Tx) Item(ctx context.Context, category, key string, _ ...LoadOption) (Item, error) {
 	p := t.place(category)
-	return p.loadItem(ctx, key)
+	return p.loadItem(ctx, key, true)
 }
 
 // Exists is [Manager.Exists] in the transaction.

@@ -57,15 +57,15 @@ func (m *Manager) SaveItem(ctx context.Context, category, key string, v any, opt
 // schema number are decoded as they are. An *any gets maps, lists, text, numbers
 // and so on; an *[]byte takes a value of the raw codec, and an *[Encoded] what
 // is stored whatever its codec.
-func (m *Manager) Load(ctx context.Context, category, key string, into any, _ ...LoadOption) error {
+func (m *Manager) Load(ctx context.Context, category, key string, into any, opts ...LoadOption) error {
 	p := m.core.place(m.scope(), category, nil)
-	return p.loadAny(ctx, key, into)
+	return p.loadAny(ctx, key, into, isFresh(opts))
 }
 
 // Item answers an entry without decoding its value.
-func (m *Manager) Item(ctx context.Context, category, key string, _ ...LoadOption) (Item, error) {
+func (m *Manager) Item(ctx context.Context, category, key string, opts ...LoadOption) (Item, error) {
 	p := m.core.place(m.scope(), category, nil)
-	return p.loadItem(ctx, key)
+	return p.loadItem(ctx, key, isFresh(opts))
 }
 
 // Exists tells whether the key is there.
@@ -124,7 +124,7 @@ func (p *place) saveAny(ctx context.Context, key string, v any, o saveOptions) (
 	return p.item(rec), nil
 }
 
-func (p *place) loadAny(ctx context.Context, key string, into any) error {
+func (p *place) loadAny(ctx context.Context, key string, into any, fresh bool) error {
 	if err := p.check(key); err != nil {
 		return p.fail("load", key, err)
 	}
@@ -132,16 +132,16 @@ func (p *place) loadAny(ctx context.Context, key string, into any) error {
 	if err != nil {
 		return p.fail("load", key, err)
 	}
-	rec, err := p.get(ctx, key)
+	rec, err := p.get(ctx, key, fresh)
 	if err == nil {
-		err = p.decode(rec, into)
+		err = p.decode(rec.Record, into)
 	}
 	err = p.fail("load", key, err)
 	c.finish(err)
 	return err
 }
 
-func (p *place) loadItem(ctx context.Context, key string) (Item, error) {
+func (p *place) loadItem(ctx context.Context, key string, fresh bool) (Item, error) {
 	if err := p.check(key); err != nil {
 		return Item{}, p.fail("load", key, err)
 	}
@@ -149,13 +149,15 @@ func (p *place) loadItem(ctx context.Context, key string) (Item, error) {
 	if err != nil {
 		return Item{}, p.fail("load", key, err)
 	}
-	rec, err := p.get(ctx, key)
+	rec, err := p.get(ctx, key, fresh)
 	err = p.fail("load", key, err)
 	c.finish(err)
 	if err != nil {
 		return Item{}, err
 	}
-	return p.item(rec), nil
+	i := p.item(rec.Record)
+	i.Stale = rec.stale(p.route)
+	return i, nil
 }
 
 func (p *place) items(ctx context.Context, opts []ListOption) iter.Seq2[Item, error] {

@@ -70,6 +70,8 @@ func (f *failing) As(target any) bool {
 		return offer[tiers.System](f, into, func(s tiers.System) tiers.System { return s })
 	case *tiers.Outage:
 		return offer[tiers.Outage](f, into, func(o tiers.Outage) tiers.Outage { return o })
+	case *tiers.Messenger:
+		return offer[tiers.Messenger](f, into, func(m tiers.Messenger) tiers.Messenger { return m })
 	case *tiers.Describer:
 		return offer[tiers.Describer](f, into, func(d tiers.Describer) tiers.Describer { return d })
 	case *tiers.Diagnoser:
