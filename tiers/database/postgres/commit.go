@@ -60,7 +60,7 @@ func (t *Tier) Commit(ctx context.Context, c tiers.Commit) (tiers.Committed, err
 		},
 		after: func(x *tx) {
 			for i := range out.Saves {
-				complete(x, &out.Saves[i])
+				x.complete(&out.Saves[i])
 			}
 		},
 	})

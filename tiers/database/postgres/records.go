@@ -54,7 +54,7 @@ func (x *tx) set(k tiers.Key, s state) {
 }
 
 // save stores a record and answers it without its value. Without a condition nobody
-// has to ask for the key before: Created is then among x.created in the end.
+// has to ask for the key before: Created is then in x.created in the end, by the version of the row.
 func (x *tx) save(p *packed, c tiers.Cond) (tiers.Record, error) {
 	s := x.records[p.Key]
 	if s == nil {
@@ -88,6 +88,18 @@ func (x *tx) save(p *packed, c tiers.Cond) (tiers.Record, error) {
 	}
 	x.set(p.Key, next)
 	return r, nil
+}
+
+// complete puts in what the server has answered. Of several saves of a key in one group
+// it has seen the last.
+func (x *tx) complete(r *tiers.Record) {
+	s := x.records[r.Key]
+	if s == nil || !s.blind || s.put == nil {
+		return
+	}
+	if created, ok := x.created[s.version]; ok {
+		r.Created = tiers.FromMicro(created)
+	}
 }
 
 // remove deletes a key and tells whether a live record was there.
@@ -175,19 +187,31 @@ func (x *tx) reindex(p *packed) error {
 	return nil
 }
 
+// The statement that stores records: of those that nobody has asked for, where the
+// server finds out since when they are there, and of others; each without and with
+// what they are found by, since a column costs the server as much as a comparison.
 const (
-	insertInto = `INSERT INTO ~.records AS r (namespace, category, key, codec, schema, flags, version, created, updated, expires, value, words, grams)
-		SELECT u.namespace, u.category, u.key, u.codec, u.schema, u.flags, u.version, u.created, u.updated, u.expires, u.value,
-			string_to_array(u.words, ' '), u.grams::bigint[]
-		FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::int[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bytea[], $12::text[], $13::text[])
-			AS u (namespace, category, key, codec, schema, flags, version, created, updated, expires, value, words, grams)
-		ON CONFLICT (namespace, category, key) DO UPDATE SET codec = excluded.codec, schema = excluded.schema, flags = excluded.flags,
-			version = excluded.version, updated = excluded.updated, expires = excluded.expires, value = excluded.value,
-			words = excluded.words, grams = excluded.grams, created = `
+	insertInto = `INSERT INTO ~.records AS r (namespace, category, key, codec, schema, flags, version, expires, value, created, updated`
+	selectFrom = `) SELECT u.namespace, u.category, u.key, u.codec, u.schema, u.flags, u.version, u.expires, u.value`
+	unnestFrom = ` FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::int[], $7::bigint[], $8::bigint[], $9::bytea[]`
+	unnestAs   = `) AS u (namespace, category, key, codec, schema, flags, version, expires, value`
+	orReplace  = `) ON CONFLICT (namespace, category, key) DO UPDATE SET codec = excluded.codec, schema = excluded.schema, flags = excluded.flags,
+		version = excluded.version, updated = excluded.updated, expires = excluded.expires, value = excluded.value,
+		words = excluded.words, grams = excluded.grams, created = `
+	foundCols = `, words, grams`
+	foundBy   = `, string_to_array(u.words, ' '), u.grams::bigint[]`
 	// A record that has expired is as good as absent: its created is not kept.
-	putBlind = insertInto + `CASE WHEN r.expires = 0 OR r.expires > excluded.updated THEN r.created ELSE excluded.created END
-		RETURNING r.namespace, r.category, r.key, r.created`
-	putKnown   = insertInto + `excluded.created`
+	keepCreated = `CASE WHEN r.expires = 0 OR r.expires > excluded.updated THEN r.created ELSE excluded.created END
+		RETURNING r.version, r.created`
+
+	putBlind      = insertInto + selectFrom + `, $10::bigint, $10::bigint` + unnestFrom + unnestAs + orReplace + keepCreated
+	putBlindFound = insertInto + foundCols + selectFrom + `, $10::bigint, $10::bigint` + foundBy +
+		unnestFrom + `, $11::text[], $12::text[]` + unnestAs + foundCols + orReplace + keepCreated
+	putKnown = insertInto + selectFrom + `, u.created, u.updated` +
+		unnestFrom + `, $10::bigint[], $11::bigint[]` + unnestAs + `, created, updated` + orReplace + `excluded.created`
+	putKnownFound = insertInto + foundCols + selectFrom + `, u.created, u.updated` + foundBy +
+		unnestFrom + `, $10::bigint[], $11::bigint[], $12::text[], $13::text[]` + unnestAs + `, created, updated` + foundCols + orReplace + `excluded.created`
+
 	removeRows = `DELETE FROM ~.records r USING unnest($1::text[], $2::text[], $3::text[]) AS u (namespace, category, key)
 		WHERE r.namespace = u.namespace AND r.category = u.category AND r.key = u.key`
 	touchRows = `UPDATE ~.records r SET expires = u.expires FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) AS u (namespace, category, key, expires)
@@ -200,12 +224,13 @@ const (
 
 // puts are the columns of records that are to be stored.
 type puts struct {
-	names                                      columns
-	codec                                      []string
-	schema, version, created, updated, expires []int64
-	flags                                      []int32
-	value                                      [][]byte
-	words, grams                               []*string
+	names                    columns
+	codec                    []string
+	schema, version, expires []int64
+	created, updated         []int64
+	flags                    []int32
+	value                    [][]byte
+	words, grams             []*string // nil: none of them has any
 }
 
 func (p *puts) add(k tiers.Key, s *state) {
@@ -221,15 +246,50 @@ func (p *puts) add(k tiers.Key, s *state) {
 	p.updated = append(p.updated, s.updated)
 	p.expires = append(p.expires, s.expires)
 	p.value = append(p.value, s.put.value)
-	var words, grams *string
-	if s.put.found != nil {
-		words, grams = &s.put.found.words, &s.put.found.grams
+	if f := s.put.found; f != nil {
+		p.words, p.grams = append(padded(p.words, len(p.value)-1), &f.words), append(padded(p.grams, len(p.value)-1), &f.grams)
 	}
-	p.words, p.grams = append(p.words, words), append(p.grams, grams)
 }
 
-func (p *puts) args() []any {
-	return append(p.names.args(), p.codec, p.schema, p.flags, p.version, p.created, p.updated, p.expires, p.value, p.words, p.grams)
+// padded makes a column as long as the others.
+func padded(column []*string, n int) []*string {
+	return append(column, make([]*string, n-len(column))...)
+}
+
+// args are the parameters, of which more are put in before what the records are found
+// by.
+func (p *puts) args(more ...any) (args []any, withFound bool) {
+	args = append(p.names.args(), p.codec, p.schema, p.flags, p.version, p.expires, p.value)
+	args = append(args, more...)
+	if p.words == nil {
+		return args, false
+	}
+	return append(args, padded(p.words, len(p.value)), padded(p.grams, len(p.value))), true
+}
+
+// queuePuts says what is to be written of the records that nobody has asked for, and of
+// the others.
+func (x *tx) queuePuts(b *pgx.Batch, blind, known *puts) {
+	sql := x.w.t.sql
+	if blind.names != nil {
+		args, withFound := blind.args(x.time)
+		query := putBlind
+		if withFound {
+			query = putBlindFound
+		}
+		b.Queue(sql(query), args...).Query(func(rows pgx.Rows) error {
+			var v, created int64
+			return each(rows, []any{&v, &created}, func() { x.created[version(v)] = created })
+		})
+	}
+	if known.names != nil {
+		args, withFound := known.args(known.created, known.updated)
+		query := putKnown
+		if withFound {
+			query = putKnownFound
+		}
+		b.Queue(sql(query), args...)
+	}
 }
 
 // writeRecords says what is to be written of records.
@@ -258,16 +318,7 @@ func (x *tx) writeRecords(b *pgx.Batch) {
 		}
 	}
 	sql := x.w.t.sql
-	if blind.names != nil {
-		b.Queue(sql(putBlind), blind.args()...).Query(func(rows pgx.Rows) error {
-			var k tiers.Key
-			var created int64
-			return each(rows, []any{&k.Namespace, &k.Category, &k.Name, &created}, func() { x.created[k] = created })
-		})
-	}
-	if known.names != nil {
-		b.Queue(sql(putKnown), known.args()...)
-	}
+	x.queuePuts(b, &blind, &known)
 	if len(gone[0]) > 0 {
 		b.Queue(sql(removeRows), gone.args()...)
 	}

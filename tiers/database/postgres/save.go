@@ -32,19 +32,12 @@ func (t *Tier) Save(ctx context.Context, r tiers.Record, c tiers.Cond) (tiers.Re
 	if _, conditional := c.Version(); conditional {
 		j.wants = func(w *wants) { w.records[p.Key] = true }
 	}
-	j.after = func(x *tx) { complete(x, &saved) }
+	j.after = func(x *tx) { x.complete(&saved) }
 	if err := t.writer.do(ctx, j); err != nil {
 		return tiers.Record{}, t.failed("save", r.Key, err)
 	}
 	saved.Value = r.Value
 	return saved, nil
-}
-
-// complete puts in what the server has answered.
-func complete(x *tx, r *tiers.Record) {
-	if created, ok := x.created[r.Key]; ok {
-		r.Created = tiers.FromMicro(created)
-	}
 }
 
 // Delete implements tiers.Tier.
@@ -122,7 +115,7 @@ func (t *Tier) SaveMany(ctx context.Context, rs []tiers.Record, cs []tiers.Cond)
 	}
 	j.after = func(x *tx) {
 		for i := range saved {
-			complete(x, &saved[i])
+			x.complete(&saved[i])
 		}
 	}
 	if err := t.writer.do(ctx, j); err != nil {

@@ -23,7 +23,7 @@ type tx struct {
 	stored tiers.Version // what the server says of it
 
 	records  map[tiers.Key]*state
-	created  map[tiers.Key]int64 // of records that were saved without a look, answered at the end
+	created  map[tiers.Version]int64 // of records that were saved without a look, answered at the end
 	rows     map[rowKey]*rowState
 	bySeq    map[int64]*rowState
 	recent   map[rowKey]*recentState
@@ -44,7 +44,7 @@ type tx struct {
 func newTx(w *writer, jobs []*job) *tx {
 	x := &tx{
 		w: w, wants: newWants(),
-		records: map[tiers.Key]*state{}, created: map[tiers.Key]int64{}, rows: map[rowKey]*rowState{}, bySeq: map[int64]*rowState{},
+		records: map[tiers.Key]*state{}, created: map[tiers.Version]int64{}, rows: map[rowKey]*rowState{}, bySeq: map[int64]*rowState{},
 		recent: map[rowKey]*recentState{}, moved: map[int]string{}, facts: map[string]*fact{},
 		sessions: map[sessionKey]*session{}, ids: map[string]bool{},
 	}
@@ -166,8 +166,8 @@ func (x *tx) runLater(ctx context.Context) error {
 	return nil
 }
 
-// complete reads what the answer to the commit would have said.
-func (x *tx) complete(ctx context.Context, jobs []*job) {
+// recall reads what the answer to the commit would have said.
+func (x *tx) recall(ctx context.Context, jobs []*job) {
 	for k, s := range x.records {
 		if !s.blind || s.put == nil {
 			continue
@@ -178,7 +178,7 @@ func (x *tx) complete(ctx context.Context, jobs []*job) {
 		if err != nil { // another save came since
 			created = x.time
 		}
-		x.created[k] = created
+		x.created[s.version] = created
 	}
 	for _, j := range jobs {
 		if j.err == nil && j.after != nil {

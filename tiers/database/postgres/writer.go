@@ -380,7 +380,7 @@ func (w *writer) resolve(x *tx, jobs []*job, cause error, tries int) {
 		w.t.log.WarnContext(ctx, "the outcome of a commit is not known", "place", w.t.place, "cause", cause, "asking", err)
 		answerAll(jobs, tiers.Hint(unknown(cause), "check the server of "+w.t.place+", then look at what is stored"))
 	case committed:
-		x.complete(ctx, jobs)
+		x.recall(ctx, jobs)
 		answerAll(jobs, nil)
 	case tries < attempts:
 		w.again(jobs, tries+1)

@@ -17,7 +17,7 @@ CREATE TABLE ~.records (
     words     text[] COLLATE "C",
     grams     bigint[],
     PRIMARY KEY (namespace, category, key)
-);
+) WITH (fillfactor = 80); -- room for the next save beside the one that it replaces
 
 CREATE INDEX records_expires ON ~.records (expires) WHERE expires <> 0;
 
