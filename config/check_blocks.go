@@ -196,6 +196,14 @@ func (e *Effective) checkCategory(f *faults, at []string, c Category) {
 		}
 		report("codec", c.Codec, problem)
 	}
+	if home == "" && len(c.Near) > 0 {
+		if d, ok := e.rule(at[len(at)-1], nil); ok {
+			home, _ = e.tierOf(d.Tier)
+		}
+	}
+	if n, ok := c.NearSize.Bytes(); ok && n > 0 && n < leastNear {
+		report("near_size", string(c.NearSize), fmt.Sprintf("%s is too little: write %s or more", c.NearSize, formatSize(leastNear)))
+	}
 	for i, near := range c.Near {
 		tier, problem := e.tierOf(near)
 		switch {
@@ -210,6 +218,9 @@ func (e *Effective) checkCategory(f *faults, at []string, c Category) {
 		}
 	}
 }
+
+// leastNear is the smallest near layer that can hold a few entries.
+const leastNear = 64 << 10
 
 func categoryLeaves(at []string, c *Category) (ls []leaf) {
 	shadow := Config{Categories: map[string]Category{"": *c}}

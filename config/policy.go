@@ -240,6 +240,9 @@ func (e *Effective) policy(name string, d draft) Policy {
 	if e.InMemory {
 		p.Tier, p.Near = "memory", nil
 	}
+	if p.Tier == "memory" {
+		p.Near = nil // nothing is nearer
+	}
 	for _, field := range []string{"near", "encrypt"} {
 		p.Source[field] = cmp.Or(p.Source[field], "default")
 	}

@@ -48,8 +48,8 @@ The default places lie in the data directory: ` + "`~/.sage`, or `data_dir`, or"
 
 Aliases and merges of YAML are understood.
 
-Not active yet, though read and checked: the block ` + "`postgres`" + `
-(there is no driver for it yet), and ` + "`near` and `near_ttl`" + ` of a category.
+Not active yet, though read and checked: the block ` + "`postgres`" + ` (there is no driver
+for it yet).
 
 ## Which rule holds for a category
 

@@ -52,7 +52,8 @@ func TestShowPrintsEveryValueWithItsSourceAndNoSecret(t *testing.T) {
 func TestWarnings(t *testing.T) {
 	for _, c := range []struct{ why, yaml, want string }{
 		{"nothing to say", "default_store: file", ""},
-		{"near layers", "categories: {a: {tier: file, near: memory}}", "line 1: categories.a.near: is accepted but not active yet"},
+		{"near layers", "categories: {a: {tier: file, near: memory, near_ttl: 5s}}", ""},
+		{"the room of a near layer that is not there", "categories: {a: {tier: file, near_ttl: 5s}}", "line 1: categories.a.near_ttl: has no effect: the category has no near layer"},
 		{"a name that misses a built-in one", "categories: {session.histroy: {tier: cache}}", "line 1: categories.session.histroy: is a category of its own: the built-in one is session.history"},
 		{"names that are listed both", "categories: {session.histroy: {tier: cache}, session.history: {ttl: 7d}}", ""},
 		{"a built-in name", "categories: {session.history: {ttl: 7d}}", ""},

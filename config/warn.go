@@ -78,6 +78,8 @@ func (e *Effective) warnBackup(warn func(string, ...string)) {
 	}
 }
 
+const unusedNear = "has no effect: the category has no near layer"
+
 func (e *Effective) warnCategories(warn func(string, ...string)) {
 	var process, encrypted []string
 	shared := ""
@@ -96,6 +98,14 @@ func (e *Effective) warnCategories(warn func(string, ...string)) {
 		}
 		if known := e.missed(p.Category); known != "" {
 			warn(fmt.Sprintf("is a category of its own: the built-in one is %s", known), at...)
+		}
+		if c := e.raw.Categories[p.Category]; len(p.Near) == 0 && !e.InMemory {
+			if c.NearTTL != "" {
+				warn(unusedNear, append(at, "near_ttl")...)
+			}
+			if c.NearSize != "" {
+				warn(unusedNear, append(at, "near_size")...)
+			}
 		}
 		for parent := parentOf(p.Category); parent != ""; parent = parentOf(parent) {
 			if c := e.raw.Categories[parent]; c.Encrypt != nil && *c.Encrypt && !p.Encrypt {
