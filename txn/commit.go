@@ -383,7 +383,7 @@ func (p *part) wasRead(k tiers.Key) bool {
 
 // sameRanges tells whether the listings of a journaled tier are as they were.
 func (p *part) sameRanges(ctx context.Context) error {
-	for _, r := range p.ranges {
+	for i, r := range p.ranges {
 		var d tiers.Digest
 		for rec, err := range p.tier.List(ctx, r.Query) {
 			if rec.Name == "" && err != nil {
@@ -392,7 +392,7 @@ func (p *part) sameRanges(ctx context.Context) error {
 			if past(rec.Name, r) {
 				break
 			}
-			if err == nil {
+			if err == nil && !p.stillUnreadable(ctx, i, rec.Key) {
 				d.Add(rec.Name, rec.Version)
 			}
 		}

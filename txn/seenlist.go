@@ -124,6 +124,7 @@ type overlay struct {
 	last   string // the last name that the tier listed
 	whole  bool   // it has listed all
 	ended  error  // why its list ended early
+	unread []tiers.Key
 }
 
 // step answers the next record, or the error of one; false at the end.
@@ -167,9 +168,27 @@ func (m *overlay) pull() (tiers.Record, error) {
 		m.ended = err
 	default:
 		m.last = r.Name
-		return r, m.s.tx.Fail(err)
+		m.unread = append(m.unread, r.Key)
+		if !m.over(r.Name) { // else the transaction replaces it
+			return r, m.s.tx.Fail(err)
+		}
 	}
 	return tiers.Record{}, nil
+}
+
+// stillUnreadable tells whether a record is one that a listing could not read, and
+// can't be read now.
+func (p *part) stillUnreadable(ctx context.Context, of int, k tiers.Key) bool {
+	if !slices.Contains(p.unread[of], k) {
+		return false
+	}
+	_, err := p.tier.Load(ctx, k)
+	return err != nil && !errors.Is(err, tiers.ErrNotFound)
+}
+
+// over tells whether the transaction's own changes are yet to come to a name.
+func (m *overlay) over(name string) bool {
+	return slices.ContainsFunc(m.own, func(w *write) bool { return w.record.Name == name })
 }
 
 // noteRange keeps what the tier has listed, for the commit.
@@ -184,9 +203,16 @@ func (s *seen) noteRange(p *part, q tiers.Query, m *overlay) {
 	r.Query.Limit, r.Query.KeysOnly = 0, true
 	s.tx.mu.Lock()
 	defer s.tx.mu.Unlock()
-	if !s.tx.late() {
-		p.ranges = append(p.ranges, r)
+	if s.tx.late() {
+		return
 	}
+	if len(m.unread) > 0 {
+		if p.unread == nil {
+			p.unread = make(map[int][]tiers.Key)
+		}
+		p.unread[len(p.ranges)] = m.unread
+	}
+	p.ranges = append(p.ranges, r)
 }
 
 func spacesOf(ctx context.Context, t tiers.Tier) (all []tiers.Space, err error) {

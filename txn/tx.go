@@ -51,6 +51,7 @@ type part struct {
 	*member
 	reads    map[tiers.Key]tiers.Version
 	ranges   []tiers.Range
+	unread   map[int][]tiers.Key // what a listing could not read, by the index of its range
 	writes   map[tiers.Key]*write
 	snapshot tiers.Snapshot
 }
