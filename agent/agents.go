@@ -301,14 +301,19 @@ func (s *Store) List(ctx context.Context, from After) iter.Seq2[*State, error] {
 	}
 }
 
-// Delete removes an agent with its conversations, their messages, its checkpoints
-// and whatever else is kept of it, and tells whether it was there. It is gone at
-// once, for everybody; what it took is given back before Delete returns, or later
-// when that is interrupted.
+// Delete removes an agent with its conversations, their messages, its checkpoints,
+// the [Fields] of that key and whatever else is kept of it, and tells whether any of
+// it was there. It is gone at once, for everybody; what it took is given back before
+// Delete returns, or later when that is interrupted. Fields that are kept under a
+// [CheckpointKey] are not the agent's: see [Fields.Delete].
 func (s *Store) Delete(ctx context.Context, id string) (existed bool, err error) {
 	err = s.update(ctx, turn{agent: id}, func(s *Store) error {
 		au, found, err := s.agent(ctx, id)
-		if existed = found; !found || err != nil {
+		if err != nil {
+			return err
+		}
+		fields, err := s.Fields(id).clear(ctx)
+		if existed = found || fields; !found || err != nil {
 			return err
 		}
 		if err := s.save(ctx, s.state, atGone+au, goneRecord{id}); err != nil {

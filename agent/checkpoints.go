@@ -235,6 +235,9 @@ func (s *Store) locate(ctx context.Context, agentID, id string) (e *edit, n uint
 		if err == nil && (!found || agentID != "" && led.AgentID != agentID) {
 			err = refuse(errNoCheckpoint)
 		}
+		if errors.Is(err, tiers.ErrCorrupt) && au != "" && (agentID == "" || led.AgentID == agentID) {
+			return s.edit(au, led), number, r, 0, err // it is there, and can't be read
+		}
 		if err != nil {
 			return nil, 0, r, 0, err
 		}

@@ -362,11 +362,15 @@ func (s *Store) DeleteConversation(ctx context.Context, id string) (existed bool
 // dropConversation takes a conversation away: its messages stay where they are as
 // long as a checkpoint shows them.
 func (e *edit) dropConversation(ctx context.Context, ref conversationRef, id string) error {
-	h, entry, err := e.head(ctx, ref, id)
+	at := e.au + "/" + manager.Key(id)
+	old, err := e.peek(ctx, e.conversations, atHead+at)
 	if err != nil {
 		return err
 	}
-	at := e.au + "/" + manager.Key(id)
+	h, bad := unread[headRecord](e.Store, old)
+	if bad {
+		h, old = e.standIn(ctx, ref, id), nil // so that it can be deleted
+	}
 	if _, err := e.conversations.DeleteMany(ctx, atID+manager.Key(id), atActive+at); err != nil {
 		return err
 	}
@@ -374,7 +378,7 @@ func (e *edit) dropConversation(ctx context.Context, ref conversationRef, id str
 	if err != nil {
 		return err
 	}
-	if err := e.put(ctx, u, partHead+manager.Key(id), atHead+at, entry.Value, nil); err != nil {
+	if err := e.put(ctx, u, partHead+manager.Key(id), atHead+at, old, nil); err != nil {
 		return err
 	}
 	u.Dead = true

@@ -262,14 +262,15 @@ func said(v any) string {
 		}
 		return inLine(string(text))
 	}
-	text := string(m.Role) + ": " + m.Content
+	var text strings.Builder
+	fmt.Fprintf(&text, "%s: %s", m.Role, m.Content)
 	for _, t := range m.ToolCalls {
-		text += fmt.Sprintf(" [%s %s: %s]", t.Name, t.Arguments, t.Status)
+		fmt.Fprintf(&text, " [%s %s: %s]", t.Name, t.Arguments, t.Status)
 	}
 	for _, a := range m.Attachments {
-		text += fmt.Sprintf(" [%s %s: %d bytes]", a.Kind, a.Name, a.Size)
+		fmt.Fprintf(&text, " [%s %s: %d bytes]", a.Kind, a.Name, a.Size)
 	}
-	return inLine(text)
+	return inLine(text.String())
 }
 
 // mostSaid bounds what a line shows of one value, in bytes.

@@ -54,10 +54,11 @@ func (e *edit) put(ctx context.Context, u *unit, part, key string, old, raw json
 }
 
 // keep copies the old form of a part to the history when some checkpoint shows it,
-// and else gives up what it held.
+// and else gives up what it held. One that does not say since when it is there is
+// damaged: a checkpoint that showed it is, too, and the others must not show it.
 func (e *edit) keep(ctx context.Context, part string, old json.RawMessage) error {
-	since := sinceOf(old)
-	if since > e.led.Newest {
+	since, ok := readSince(old)
+	if !ok || since > e.led.Newest {
 		return e.giveUp(ctx, part, old)
 	}
 	return e.home(part).Save(ctx, historyKey(e.au, e.since(), since, part), old)

@@ -17,7 +17,8 @@ const categoryFields = "agent.fields"
 
 // Fields are named values of one agent, kept for it apart from its [State]: its
 // key is any text, such as a [CheckpointKey], and no agent of that id need be
-// there. It is cheap to make, and safe for concurrent use.
+// there; if one is, its deletion takes them. It is cheap to make, and safe for
+// concurrent use.
 type Fields struct {
 	store *Store
 	key   string
@@ -160,20 +161,24 @@ func (f *Fields) turn() turn { return turn{conversation: categoryFields + "/" + 
 // Delete removes all fields of the key, in one step, and tells whether there were
 // any.
 func (f *Fields) Delete(ctx context.Context) (existed bool, err error) {
-	err = f.store.update(ctx, f.turn(), func(s *Store) error {
-		c := f.c.In(s.tx)
-		var all []string
-		for entry, err := range c.List(ctx, manager.Under(f.key), manager.KeysOnly()) {
-			if err != nil && entry.Key == "" {
-				return err
-			}
-			all = append(all, entry.Key)
-		}
-		existed = len(all) > 0
-		_, err := c.DeleteMany(ctx, all...)
+	err = f.store.update(ctx, f.turn(), func(s *Store) (err error) {
+		existed, err = f.In(s.tx).clear(ctx)
 		return err
 	})
 	return existed && err == nil, f.fail("delete fields", "", err)
+}
+
+// clear removes all fields, damaged ones as well, in a transaction.
+func (f *Fields) clear(ctx context.Context) (existed bool, err error) {
+	var all []string
+	for entry, err := range f.c.List(ctx, manager.Under(f.key), manager.KeysOnly()) {
+		if err != nil && entry.Key == "" {
+			return false, err
+		}
+		all = append(all, entry.Key)
+	}
+	_, err = f.c.DeleteMany(ctx, all...)
+	return len(all) > 0, err
 }
 
 // DeleteField removes one field and tells whether it was there.

@@ -78,6 +78,39 @@ func TestFieldsOfAnAgent(t *testing.T) {
 	})
 }
 
+func TestDeletedAgentTakesItsFields(t *testing.T) {
+	each(t, func(t *testing.T, h *house) {
+		t.Helper()
+		ctx := t.Context()
+		talk(t, h.Store, "a", "one")
+		talk(t, h.Store, "a/b", "one")
+		for _, key := range []string{"a", "a/b", "only fields"} {
+			ok(t, h.Fields(key).SaveAll(ctx, map[string]any{"x": 1, "y": nil}))
+		}
+		counter := persist(t, h.Fields("a"), "x", 0)
+		if existed := must(h.Delete(ctx, "a"))(t); !existed {
+			t.Error("it was there")
+		}
+		if there := must(h.Fields("a").Exists(ctx))(t); there {
+			t.Error("its fields are left")
+		}
+		isErr(t, counter.Set(ctx, 2), tiers.ErrConflict)
+		wantFields(t, h.Fields("a"), map[string]string{})
+		wantFields(t, h.Fields("a/b"), map[string]string{"x": "1", "y": "null"})
+		for _, want := range []bool{true, false} {
+			if existed := must(h.Delete(ctx, "only fields"))(t); existed != want {
+				t.Errorf("of a key with nothing but fields it answers %v", existed)
+			}
+		}
+		failed := errors.New("changed my mind")
+		isErr(t, h.m.Update(ctx, func(tx *manager.Tx) error {
+			must(h.In(tx).Delete(ctx, "a/b"))(t)
+			return failed
+		}), failed)
+		wantFields(t, h.Fields("a/b"), map[string]string{"x": "1", "y": "null"})
+	})
+}
+
 func TestFieldsAreSavedTogetherOrNot(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
 		t.Helper()

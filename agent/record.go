@@ -114,15 +114,15 @@ type (
 	}
 )
 
-// sinceOf reads the number that a versioned record begins with.
-func sinceOf(raw []byte) uint64 {
+// readSince reads the number of the first checkpoint that shows a versioned record.
+func readSince(raw []byte) (since uint64, ok bool) {
 	var r struct {
-		Since uint64 `json:"since"`
+		Since *uint64 `json:"since"`
 	}
-	if json.Unmarshal(raw, &r) != nil {
-		return 0 // so that it is kept in the history as it is
+	if json.Unmarshal(raw, &r) != nil || r.Since == nil {
+		return 0, false
 	}
-	return r.Since
+	return *r.Since, true
 }
 
 func (s *Store) encode(v any) (json.RawMessage, error) { return s.core.codec.Append(nil, v) }

@@ -3,12 +3,8 @@ package agent
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"strings"
 
 	"github.com/sagestore/sagestore/manager"
-	"github.com/sagestore/sagestore/tiers"
 )
 
 // Recount counts an agent's records again, and takes what is there for right. It is
@@ -50,20 +46,21 @@ func (e *edit) recount(ctx context.Context) error {
 	}
 	var all totals
 	prefix := atHead + e.au + "/"
-	for entry, err := range e.conversations.List(ctx, manager.Prefix(prefix)) {
-		if err != nil {
-			return err
-		}
+	heads, err := e.under(ctx, e.conversations, prefix)
+	if err != nil {
+		return err
+	}
+	for _, head := range heads {
 		var h headRecord
-		if err := e.decode(entry.Value, &h); err != nil {
-			return corrupt(entry.Key, err)
+		if err := e.decode(head.raw, &h); err != nil {
+			return corrupt(prefix+head.rest, err)
 		}
 		u, err := e.unit(ctx, h.Inner)
 		if err != nil {
 			return err
 		}
 		u.totals = totals{Conversations: 1}
-		u.count(partHead+strings.TrimPrefix(entry.Key, prefix), entry.Value, 1)
+		u.count(partHead+head.rest, head.raw, 1)
 		if u.Messages, err = e.countAll(ctx, u, e.conversations, messagePrefix(e.au, h.Inner), partMessage+h.Inner+"/"); err != nil {
 			return err
 		}
@@ -82,41 +79,14 @@ func (e *edit) recount(ctx context.Context) error {
 	return nil
 }
 
-// countAll counts the records under a prefix.
+// countAll counts the records under a prefix. What can't be read is not counted.
 func (e *edit) countAll(ctx context.Context, u *unit, c *manager.Collection[json.RawMessage], prefix, part string) (n int, err error) {
-	for entry, err := range c.List(ctx, manager.Prefix(prefix)) {
-		if err != nil && (entry.Key == "" || !errors.Is(err, tiers.ErrCorrupt)) {
-			return n, err
-		}
-		if err != nil {
-			continue // what can't be read is not counted
-		}
-		u.count(part+strings.TrimPrefix(entry.Key, prefix), entry.Value, 1)
-		n++
-	}
-	return n, nil
-}
-
-// readable answers the records under a prefix by the rest of their keys. One that
-// the tier can't read has no bytes: it can be replaced, and not be kept.
-func (e *edit) readable(ctx context.Context, c *manager.Collection[json.RawMessage], prefix string) (map[string]json.RawMessage, error) {
-	all := make(map[string]json.RawMessage)
-	for entry, err := range c.List(ctx, manager.Prefix(prefix)) {
-		if err != nil && (entry.Key == "" || !errors.Is(err, tiers.ErrCorrupt)) {
-			return nil, err
-		}
-		rest := strings.TrimPrefix(entry.Key, prefix)
-		if all[rest] = entry.Value; err != nil {
-			all[rest] = nil
+	all, err := e.under(ctx, c, prefix)
+	for _, r := range all {
+		if r.raw != nil {
+			u.count(part+r.rest, r.raw, 1)
+			n++
 		}
 	}
-	return all, nil
-}
-
-// remove takes away what can't be read.
-func (e *edit) remove(ctx context.Context, c *manager.Collection[json.RawMessage], key string) error {
-	if _, err := c.Delete(ctx, key); err != nil {
-		return fmt.Errorf("the record %q can't be read, nor removed: %w", key, err)
-	}
-	return nil
+	return n, err
 }

@@ -26,7 +26,9 @@ type RestoreOptions struct {
 // changes nothing: tiers.ErrCorrupt, tiers.ErrNotFound.
 //
 // It answers the recovery checkpoint that the present was kept in, which undoes
-// the restore; with NoRecovery it has the AgentID alone.
+// the restore; with NoRecovery it has the AgentID alone. What could not be read of
+// the present is replaced all the same: the recovery checkpoint names it in its
+// Description, and has what was stored in its Metadata, 64 KiB of it at most.
 func (s *Store) Restore(ctx context.Context, agentID, id string, o RestoreOptions) (before CheckpointInfo, err error) {
 	turnOf := agentID
 	err = again(func() error {
@@ -45,18 +47,30 @@ func (s *Store) Restore(ctx context.Context, agentID, id string, o RestoreOption
 }
 
 func (s *Store) restore(ctx context.Context, agentID, id string, o RestoreOptions) (before CheckpointInfo, err error) {
-	e, n, r, _, err := s.locate(ctx, agentID, id)
-	if err != nil {
-		return before, err
+	var e *edit
+	var n uint64
+	var r infoRecord
+	err = s.aside(ctx, func(in *Store) (err error) {
+		e, n, r, _, err = in.locate(ctx, agentID, id)
+		return err
+	})
+	if e != nil {
+		e.Store = s
 	}
-	sh, err := e.show(ctx, &r, n)
-	for errors.Is(err, tiers.ErrCorrupt) && o.OrOlder {
+	var sh *shown
+	if err == nil {
+		sh, err = e.show(ctx, &r, n)
+	}
+	for scope := r.Conversation; e != nil && errors.Is(err, tiers.ErrCorrupt) && o.OrOlder; {
 		older, e2 := e.neighbour(ctx, n, manager.Reverse())
 		if older == 0 || e2 != nil {
 			return before, errors.Join(err, e2)
 		}
-		scope := r.Conversation
-		if r, _, e2 = e.info(ctx, e.au, older); e2 == nil && r.Conversation == scope {
+		e2 = s.aside(ctx, func(in *Store) (err error) {
+			r, _, err = in.info(ctx, e.au, older)
+			return err
+		})
+		if e2 == nil && r.Conversation == scope {
 			sh, err = e.show(ctx, &r, older)
 		}
 		n = older
@@ -67,7 +81,11 @@ func (s *Store) restore(ctx context.Context, agentID, id string, o RestoreOption
 	if r.Copy {
 		sh.rename(e)
 	}
-	if err := e.recount(ctx); err != nil { // what is to be replaced may be damaged
+	unreadable, err := e.mend(ctx) // what is to be replaced may be damaged
+	if err != nil {
+		return before, err
+	}
+	if err := e.recount(ctx); err != nil {
 		return before, err
 	}
 	if err := e.flush(ctx); err != nil {
@@ -75,10 +93,12 @@ func (s *Store) restore(ctx context.Context, agentID, id string, o RestoreOption
 	}
 	before.AgentID = e.led.AgentID
 	if !o.NoRecovery {
-		before, err = e.checkpoint(ctx, CheckpointInfo{
+		in := CheckpointInfo{
 			Kind: Recovery, Name: fmt.Sprintf("Before restoring %s", r.checkpointInfo(e.au, e.led.AgentID, n, 0).ID),
 			Conversation: e.covers(ctx, r.Conversation),
-		})
+		}
+		in.kept(unreadable)
+		before, err = e.checkpoint(ctx, in)
 		if err != nil {
 			return before, err
 		}
@@ -158,7 +178,7 @@ func (e *edit) restoreState(ctx context.Context, sh *shown) error {
 	r.Inner = e.au
 	if old != nil {
 		same := r
-		same.Since = sinceOf(old)
+		same.Since, _ = readSince(old)
 		if raw, err := e.encode(same); err == nil && string(raw) == string(old) {
 			return nil
 		}

@@ -64,12 +64,12 @@ func (e *edit) show(ctx context.Context, r *infoRecord, n uint64) (*shown, error
 func (sh *shown) read(ctx context.Context, e *edit, r *infoRecord, n uint64) error {
 	if r.Conversation == "" {
 		head := atHead + manager.Key(e.led.AgentID)
-		raw, err := e.raw(ctx, e.state, head)
+		raw, err := e.peek(ctx, e.state, head)
 		if err != nil {
 			return err
 		}
 		sh.take(partState, raw, n)
-		if err := sh.takeAll(ctx, e.state, atOwn+e.au+"/", partOwn, n); err != nil {
+		if err := sh.takeAll(ctx, e, e.state, atOwn+e.au+"/", partOwn, n); err != nil {
 			return err
 		}
 		if err := sh.takePast(ctx, e, e.state, n, func(string) bool { return true }); err != nil {
@@ -92,7 +92,7 @@ func (sh *shown) read(ctx context.Context, e *edit, r *infoRecord, n uint64) err
 		}
 	}
 	for _, cu := range slices.Sorted(maps.Keys(inners)) {
-		if err := sh.takeAll(ctx, e.conversations, messagePrefix(e.au, cu), partMessage+cu+"/", n); err != nil {
+		if err := sh.takeAll(ctx, e, e.conversations, messagePrefix(e.au, cu), partMessage+cu+"/", n); err != nil {
 			return err
 		}
 	}
@@ -103,13 +103,13 @@ func (sh *shown) read(ctx context.Context, e *edit, r *infoRecord, n uint64) err
 }
 
 func (sh *shown) takeHeads(ctx context.Context, e *edit, n uint64, wanted func(string) bool) error {
-	prefix := atHead + e.au + "/"
-	for entry, err := range e.conversations.List(ctx, manager.Prefix(prefix)) {
-		if err != nil && (entry.Key == "" || !errors.Is(err, tiers.ErrCorrupt)) {
-			return err
-		}
-		if part := partHead + strings.TrimPrefix(entry.Key, prefix); err == nil && wanted(part) {
-			sh.take(part, entry.Value, n)
+	heads, err := e.under(ctx, e.conversations, atHead+e.au+"/")
+	if err != nil {
+		return err
+	}
+	for _, h := range heads {
+		if part := partHead + h.rest; wanted(part) {
+			sh.take(part, h.raw, n)
 		}
 	}
 	return sh.takePast(ctx, e, e.conversations, n, func(part string) bool {
@@ -117,58 +117,52 @@ func (sh *shown) takeHeads(ctx context.Context, e *edit, n uint64, wanted func(s
 	})
 }
 
+// take takes what is old enough. Of what can't be read nobody knows; if it was shown,
+// the sum tells.
 func (sh *shown) take(part string, raw json.RawMessage, n uint64) {
-	if raw != nil && sinceOf(raw) <= n {
+	if since, ok := readSince(raw); ok && since <= n {
 		sh.parts[part] = raw
 	}
 }
 
 // takeAll takes the parts under a prefix that are old enough. One that can't be
 // read is left out, and the sum tells.
-func (sh *shown) takeAll(ctx context.Context, c *manager.Collection[json.RawMessage], prefix, part string, n uint64) error {
-	for entry, err := range c.List(ctx, manager.Prefix(prefix)) {
-		switch {
-		case err == nil:
-			sh.take(part+strings.TrimPrefix(entry.Key, prefix), entry.Value, n)
-		case entry.Key == "" || !errors.Is(err, tiers.ErrCorrupt):
-			return err
-		}
+func (sh *shown) takeAll(ctx context.Context, e *edit, c *manager.Collection[json.RawMessage], prefix, part string, n uint64) error {
+	all, err := e.under(ctx, c, prefix)
+	for _, r := range all {
+		sh.take(part+r.rest, r.raw, n)
 	}
-	return nil
+	return err
 }
 
 // takePast takes from the history what was there at checkpoint n.
 func (sh *shown) takePast(ctx context.Context, e *edit, c *manager.Collection[json.RawMessage], n uint64, wanted func(string) bool) error {
 	prefix := historyPrefix(e.au)
-	for entry, err := range c.List(ctx, manager.Prefix(prefix), manager.After(prefix+numbered(n+1))) {
-		if err != nil && (entry.Key == "" || !errors.Is(err, tiers.ErrCorrupt)) {
-			return err
-		}
-		k, ok := parseHistory(e.au, entry.Key)
+	all, err := e.under(ctx, c, prefix, manager.After(prefix+numbered(n+1)))
+	for _, r := range all {
+		key := prefix + r.rest
+		k, ok := parseHistory(e.au, key)
 		if cu, is := strings.CutPrefix(k.part, partWhole); ok && is {
-			if !slices.Contains(sh.whole[cu], entry.Key) {
-				sh.whole[cu] = append(sh.whole[cu], entry.Key)
+			if !slices.Contains(sh.whole[cu], key) {
+				sh.whole[cu] = append(sh.whole[cu], key)
 			}
 			continue
 		}
-		if err == nil && ok && k.since <= n && wanted(k.part) {
-			sh.parts[k.part] = entry.Value
+		if r.raw != nil && ok && k.since <= n && wanted(k.part) {
+			sh.parts[k.part] = r.raw
 		}
 	}
-	return nil
+	return err
 }
 
 func (sh *shown) readCopy(ctx context.Context, e *edit, n uint64) error {
-	prefix := atCopy + e.au + "/" + numbered(n) + "/"
-	for entry, err := range e.checkpoints.List(ctx, manager.Prefix(prefix)) {
-		switch {
-		case err == nil:
-			sh.parts[strings.TrimPrefix(entry.Key, prefix)] = entry.Value
-		case entry.Key == "" || !errors.Is(err, tiers.ErrCorrupt):
-			return err
+	all, err := e.under(ctx, e.checkpoints, atCopy+e.au+"/"+numbered(n)+"/")
+	for _, r := range all {
+		if r.raw != nil {
+			sh.parts[r.rest] = r.raw
 		}
 	}
-	return nil
+	return err
 }
 
 // again runs fn once more while what it finds is unsound, since what is read piece
