@@ -41,6 +41,8 @@ func TestEachTierLinksOnlyItsOwnDriver(t *testing.T) {
 		{"the contract rests on the standard library", []string{"./tiers"}, nil, []string{ristretto, sqlite, redis, postgres, yaml, "golang.org/x/sys/unix"}},
 		{"memory needs no other store", []string{"./tiers/memory"}, []string{ristretto}, []string{sqlite, redis, postgres, yaml}},
 		{"SQLite needs no server's client", []string{"./tiers/database"}, []string{sqlite}, []string{ristretto, redis, postgres, yaml}},
+		{"PostgreSQL needs no other store", []string{"./tiers/database/postgres"}, []string{postgres}, []string{ristretto, sqlite, redis, yaml}},
+		{"every driver is there for who wants all", []string{"./tiers/all"}, []string{ristretto, sqlite, redis, postgres}, nil},
 		{"Redis needs no other store", []string{"./tiers/cache/redis"}, []string{redis}, []string{ristretto, sqlite, postgres, yaml}},
 		{"the local cache needs no driver", []string{"./tiers/cache/file"}, nil, []string{ristretto, sqlite, redis, postgres, yaml}},
 		{"files need no driver", []string{"./tiers/file"}, nil, []string{ristretto, sqlite, redis, postgres, yaml}},

@@ -32,8 +32,11 @@ type Postgres struct {
 	Password Secret `yaml:"password"` // as it is; beats escaping it into the URL
 	Schema   string `yaml:"schema"`
 	SSLMode  string `yaml:"sslmode"`
-	Pool     int    `yaml:"pool"` // connections
+	Pool     int    `yaml:"pool"` // connections for loads
 	Pooler   bool   `yaml:"pooler"`
+
+	StatementTimeout Duration `yaml:"statement_timeout"` // of one statement
+	LockTimeout      Duration `yaml:"lock_timeout"`      // for the writers of other processes
 }
 
 // Redis sets up the cache tier's Redis driver.

@@ -138,11 +138,7 @@ func (e *Effective) checkLinked(f *faults) {
 	for _, tier := range sortedKeys(asked) {
 		driver, ours := e.drivers[tier]
 		if _, ok := e.options.drivers.Find(tier, driver); ours && !ok {
-			remedy := "append it to the drivers, or pass all.Tiers()"
-			if driver == "postgres" {
-				remedy = "sagestore brings none yet, so use sqlite or append one of your own"
-			}
-			f.wrap(asked[tier], fmt.Sprintf("needs the driver %s of tier %s, which this program does not have: %s", driver, tier, remedy), tiers.ErrUnsupported)
+			f.wrap(asked[tier], fmt.Sprintf("needs the driver %s of tier %s, which this program does not have: append it to the drivers, or pass all.Tiers()", driver, tier), tiers.ErrUnsupported)
 		}
 	}
 }

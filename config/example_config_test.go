@@ -55,3 +55,32 @@ func TestTheExampleFileLoadsWithEverythingSwitchedOn(t *testing.T) {
 		t.Errorf("not everything is on: %+v", e)
 	}
 }
+
+func TestTheExampleFileOfPostgresLoads(t *testing.T) {
+	c, err := config.Load("../config.postgres.example.yaml", config.Drivers(drivers()), env(map[string]string{"SAGE_DATABASE_PASSWORD": "pass word"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := resolve(t, c)
+	written := make(map[string]string)
+	for _, s := range e.Settings() {
+		if strings.HasPrefix(s.Path, "postgres.") || s.Path == "database.driver" {
+			written[s.Path] = s.Value
+		}
+	}
+	want := map[string]string{
+		"database.driver": "postgres", "postgres.url": "postgres://***@localhost:5432/sage", "postgres.password": "***",
+		"postgres.sslmode": "prefer", "postgres.schema": "sagestore", "postgres.pool": "8", "postgres.pooler": "false",
+		"postgres.statement_timeout": "1m", "postgres.lock_timeout": "30s",
+	}
+	if diff := cmp.Diff(want, written); diff != "" {
+		t.Errorf("the settings (-want +got):\n%s", diff)
+	}
+	// What it writes out are the defaults.
+	c.Postgres = &config.Postgres{URL: c.Postgres.URL}
+	for _, s := range resolve(t, c).Settings() {
+		if v, ok := written[s.Path]; ok && s.Path != "postgres.password" && s.Path != "postgres.sslmode" && s.Value != v {
+			t.Errorf("%s is %q in the file, and %q by default", s.Path, v, s.Value)
+		}
+	}
+}

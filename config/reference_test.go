@@ -48,9 +48,6 @@ The default places lie in the data directory: ` + "`~/.sage`, or `data_dir`, or"
 
 Aliases and merges of YAML are understood.
 
-Not active yet, though read and checked: the block ` + "`postgres`" + ` (there is no driver
-for it yet).
-
 ## Which rule holds for a category
 
 The first that has the name: its entry under ` + "`categories`" + `, the built-in one, the one

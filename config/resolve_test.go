@@ -209,7 +209,7 @@ func TestDriversThatAProgramLacks(t *testing.T) {
 	for _, c := range []struct{ why, yaml, want string }{
 		{"what only defaults ask for may be missing", "memory: {budget: 1MiB}", "<nil>"},
 		{"a redis block asks for Redis", "redis: {url: redis://h}", "line 1: redis: needs the driver redis of tier cache, which this program does not have: append it to the drivers, or pass all.Tiers()"},
-		{"nobody is sent after a driver that there is not", "postgres: {url: postgres://h/d}", "line 1: postgres: needs the driver postgres of tier database, which this program does not have: sagestore brings none yet, so use sqlite or append one of your own"},
+		{"a postgres block asks for PostgreSQL", "postgres: {url: postgres://h/d}", "line 1: postgres: needs the driver postgres of tier database, which this program does not have: append it to the drivers, or pass all.Tiers()"},
 		{"one that is switched off does not", "redis: {url: redis://h}\ncache: {driver: file}", "<nil>"},
 		{"a category asks for its home", "categories: {a: {tier: file}}", "line 1: categories.a.tier: needs the driver file of tier file, which this program does not have: append it to the drivers, or pass all.Tiers()"},
 		{"everything in memory needs nothing else", "in_memory: true\ncategories: {a: {tier: file}}", "<nil>"},

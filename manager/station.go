@@ -55,8 +55,6 @@ func linked(plan *config.Effective, drivers tiers.Drivers) error {
 func notLinked(tier, driver string) error {
 	hint := "add the driver to the list given to Open"
 	switch {
-	case driver == "postgres":
-		hint = "sagestore brings none yet: use sqlite, or add a driver of your own to the list given to Open"
 	case tier == "memory" || tier == "cache" || tier == "database" || tier == "file":
 		hint = "import " + packageOf(tier, driver) + " and add its Driver() to the list given to Open, or give it all.Tiers() of " + module + "all"
 	}

@@ -108,6 +108,15 @@ func Shared(tb testing.TB) *Server {
 	return s
 }
 
+// SharedURL answers a URL of the server of [Shared], for what has no test at hand.
+func SharedURL() (string, error) {
+	s, err := shared()
+	if err != nil {
+		return "", err
+	}
+	return s.URL("postgres"), nil
+}
+
 // Start starts a server that ends with the test.
 func Start(tb testing.TB, c Config) *Server {
 	tb.Helper()
@@ -163,7 +172,7 @@ func (s *Server) make(c Config, owner *syscall.Credential) error {
 	}
 	settings := append([]string{
 		"listen_addresses='127.0.0.1'", "unix_socket_directories='" + s.dir + "'", "max_connections=200",
-		"shared_buffers=32MB", "log_min_messages=warning", "autovacuum_naptime=10s", "timezone=UTC",
+		"shared_buffers=32MB", "max_connections=300", "log_min_messages=warning", "autovacuum_naptime=10s", "timezone=UTC",
 	}, c.Settings...)
 	if c.NoSync {
 		settings = append(settings, "fsync=off", "full_page_writes=off")

@@ -79,5 +79,5 @@ func (r Route) Config(tb testing.TB, dir string) *config.Config {
 func (r Route) Open(tb testing.TB) (*manager.Manager, *sagetest.Clock) {
 	tb.Helper()
 	clock := sagetest.NewClock(Start())
-	return sagetest.OpenWith(tb, r.Config(tb, tb.TempDir()), all.Tiers(), manager.WithClock(clock)), clock
+	return sagetest.OpenWith(tb, r.Config(tb, tb.TempDir()), Drivers(all.Tiers()), manager.WithClock(clock)), clock
 }
