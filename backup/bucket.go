@@ -27,6 +27,40 @@ type Bucket interface {
 	Delete(ctx context.Context, name string) error
 }
 
+// Lister is what a bucket may implement besides, to tell sizes as well: a list of
+// backups then shows those of which a part was cut.
+type Lister interface {
+	// Objects yields what List would, with the sizes.
+	Objects(ctx context.Context, prefix string) iter.Seq2[Object, error]
+}
+
+// Object is what a list tells of an object.
+type Object struct {
+	Name string
+	Size int64 // in bytes; -1: not known
+}
+
+// ListerOf answers the bucket as one that tells sizes, as far as it does.
+func ListerOf(b Bucket) Lister {
+	if l, ok := b.(Lister); ok {
+		return l
+	}
+	return sizeless{b}
+}
+
+type sizeless struct{ bucket Bucket }
+
+// Objects implements Lister.
+func (s sizeless) Objects(ctx context.Context, prefix string) iter.Seq2[Object, error] {
+	return func(yield func(Object, error) bool) {
+		for name, err := range s.bucket.List(ctx, prefix) {
+			if !yield(Object{Name: name, Size: -1}, err) {
+				return
+			}
+		}
+	}
+}
+
 // checkObject answers an error for a name that no backup writes.
 func checkObject(name string) error {
 	for part := range strings.SplitSeq(name, "/") {

@@ -94,8 +94,8 @@ func (c *creation) run(ctx context.Context) (_ Manifest, report Report, err erro
 	if report, err = v.run(ctx); err != nil {
 		return Manifest{}, report, fmt.Errorf("verify what was written: %w", err)
 	}
-	if c.s.RefuseEmpty && c.empty() {
-		return Manifest{}, report, tiers.Hint(ErrEmpty, "see that it is the store that is meant")
+	if c.s.RefuseEmpty && c.m.Empty() {
+		return Manifest{}, report, tiers.Hint(ErrEmpty, "see that it is the store that is meant; if it is, `sagestore backup create --allow-empty`")
 	}
 	for i := range c.m.Parts {
 		if p := &c.m.Parts[i]; len(v.damaged[p.Name]) > 0 {
@@ -127,22 +127,6 @@ func (c *creation) run(ctx context.Context) (_ Manifest, report Report, err erro
 		return c.m, report, err
 	}
 	return c.m, report, c.whole(ctx)
-}
-
-// empty tells a store that holds nothing of anybody: there is nothing in it by which a
-// backup could be verified.
-func (c *creation) empty() bool {
-	for _, p := range c.m.Parts {
-		if !p.isStore() && p.Rows["files"] > 0 || p.Rows["damaged"] > 0 || p.Rows["journal"] > 0 || p.Rows["sessions"] > 0 {
-			return false
-		}
-		for _, n := range p.Records {
-			if n.Records > 0 {
-				return false
-			}
-		}
-	}
-	return true
 }
 
 // whole looks once more at what is there. Where a disk was taken away meanwhile, the

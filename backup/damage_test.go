@@ -84,6 +84,50 @@ func TestEveryFlippedBitIsFoundAndNothingOfItIsRestored(t *testing.T) {
 	}
 }
 
+// TestAListTellsOfPartsThatWereCut: without reading them; and a backup that was cut is
+// not the newest good one.
+func TestAListTellsOfPartsThatWereCut(t *testing.T) {
+	dir := t.TempDir()
+	b := Dir(dir)
+	r := mustRepo(t, b, options(t))
+	s := newStore(t, t.TempDir())
+	first, m := mustCreate(t, r, s), mustCreate(t, r, s)
+	path := filepath.Join(dir, m.ID, m.Parts[0].Object)
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		why, says string
+		harm      func() error
+	}{
+		{"it was cut", "has 10 bytes, not", func() error { return os.Truncate(path, 10) }},
+		{"something follows", "bytes, not", func() error { return os.WriteFile(path, append(bytes.Clone(whole), 0), 0o600) }},
+		{"it is missing", "is missing", func() error { return os.Remove(path) }},
+	} {
+		if err := c.harm(); err != nil {
+			t.Fatal(err)
+		}
+		all := entries(t, r)
+		if e := all[0]; !errors.Is(e.Err, tiers.ErrCorrupt) || !strings.Contains(e.Err.Error(), "part database") || !strings.Contains(e.Err.Error(), c.says) ||
+			e.Manifest.Number != m.Number || !e.Verified.IsZero() || all[1].Err != nil {
+			t.Errorf("%s: listed is %+v", c.why, e)
+		}
+		if e, err := r.Latest(t.Context()); err != nil || e.ID != first.ID {
+			t.Errorf("%s: the latest is %s, %v", c.why, e.ID, err)
+		}
+		if k, err := r.Kept(t.Context()); err != nil || !k[0].Verified.IsZero() {
+			t.Errorf("%s: it counts: %+v, %v", c.why, k, err)
+		}
+	}
+	if err := os.WriteFile(path, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if e, err := r.Latest(t.Context()); err != nil || e.ID != m.ID {
+		t.Errorf("whole again: the latest is %s, %v", e.ID, err)
+	}
+}
+
 func TestAMarkThatIsDamagedIsMadeAnew(t *testing.T) {
 	b := newBucket()
 	r := mustRepo(t, b, options(t))

@@ -119,36 +119,60 @@ func (d *dirBucket) Get(_ context.Context, name string) (r io.ReadCloser, err er
 // List implements Bucket.
 func (d *dirBucket) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		stopped := false
-		err := d.with(false, func(root *os.Root) error {
-			return fs.WalkDir(root.FS(), ".", func(name string, e fs.DirEntry, err error) error {
-				switch {
-				case errors.Is(err, fs.ErrNotExist):
-					return nil // removed meanwhile
-				case err != nil:
-					return err
-				case ctx.Err() != nil:
-					return context.Cause(ctx)
-				case name == ".":
-					return nil
-				case strings.HasPrefix(path.Base(name), "."), e.IsDir() && !onTheWay(name+"/", prefix):
-					if e.IsDir() {
-						return fs.SkipDir
-					}
-					return nil
-				case e.IsDir() || !strings.HasPrefix(name, prefix):
-					return nil
+		d.walk(ctx, prefix, func(name string, _ fs.DirEntry, err error) bool { return yield(name, err) })
+	}
+}
+
+// Objects implements Lister.
+func (d *dirBucket) Objects(ctx context.Context, prefix string) iter.Seq2[Object, error] {
+	return func(yield func(Object, error) bool) {
+		d.walk(ctx, prefix, func(name string, e fs.DirEntry, err error) bool {
+			o := Object{Name: name, Size: -1}
+			if err == nil {
+				var st fs.FileInfo
+				if st, err = e.Info(); err == nil && st.Mode().IsRegular() {
+					o.Size = st.Size()
 				}
-				if !yield(name, nil) {
-					stopped = true
-					return fs.SkipAll
+			}
+			if errors.Is(err, fs.ErrNotExist) {
+				return true // removed meanwhile
+			}
+			return yield(o, err)
+		})
+	}
+}
+
+// walk yields the objects whose names begin with the prefix.
+func (d *dirBucket) walk(ctx context.Context, prefix string, yield func(string, fs.DirEntry, error) bool) {
+	stopped := false
+	err := d.with(false, func(root *os.Root) error {
+		return fs.WalkDir(root.FS(), ".", func(name string, e fs.DirEntry, err error) error {
+			switch {
+			case errors.Is(err, fs.ErrNotExist):
+				return nil // removed meanwhile
+			case err != nil:
+				return err
+			case ctx.Err() != nil:
+				return context.Cause(ctx)
+			case name == ".":
+				return nil
+			case strings.HasPrefix(path.Base(name), "."), e.IsDir() && !onTheWay(name+"/", prefix):
+				if e.IsDir() {
+					return fs.SkipDir
 				}
 				return nil
-			})
+			case e.IsDir() || !strings.HasPrefix(name, prefix):
+				return nil
+			}
+			if !yield(name, e, nil) {
+				stopped = true
+				return fs.SkipAll
+			}
+			return nil
 		})
-		if err != nil && !stopped && !errors.Is(err, fs.ErrNotExist) {
-			yield("", err)
-		}
+	})
+	if err != nil && !stopped && !errors.Is(err, fs.ErrNotExist) {
+		yield("", nil, err)
 	}
 }
 

@@ -49,10 +49,10 @@ func (r *Repo) entries(ctx context.Context) ([]Entry, error) {
 	}
 	var all []Entry
 	for _, id := range slices.Sorted(maps.Keys(objects)) {
-		if !slices.Contains(objects[id], manifestObject) {
+		if _, published := objects[id][manifestObject]; !published {
 			continue
 		}
-		e, err := r.entry(ctx, id, slices.Contains(objects[id], verifiedObject))
+		e, err := r.entry(ctx, id, objects[id])
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // removed meanwhile
 		}
@@ -70,9 +70,10 @@ func newerFirst(a, b Entry) int {
 	return cmp.Or(cmp.Compare(b.Manifest.Number, a.Manifest.Number), b.Manifest.Created.Compare(a.Manifest.Created), cmp.Compare(b.ID, a.ID))
 }
 
-// entry reads a backup's manifest and mark. What is wrong with them is in the entry;
-// an error is one of the bucket.
-func (r *Repo) entry(ctx context.Context, id string, marked bool) (Entry, error) {
+// entry reads a backup's manifest and mark, and looks whether its objects are there
+// with the right sizes. What is wrong with them is in the entry; an error is one of the
+// bucket.
+func (r *Repo) entry(ctx context.Context, id string, objects map[string]int64) (Entry, error) {
 	e := Entry{ID: id}
 	m, authentic, err := r.manifest(ctx, id)
 	switch {
@@ -84,7 +85,8 @@ func (r *Repo) entry(ctx context.Context, id string, marked bool) (Entry, error)
 	default:
 		return Entry{}, err
 	}
-	if !marked {
+	e.Err = sizesOf(&m, objects)
+	if _, marked := objects[verifiedObject]; !marked || unusable(e.Err) {
 		return e, nil
 	}
 	v, err := r.verdict(ctx, &m)
@@ -98,6 +100,20 @@ func (r *Repo) entry(ctx context.Context, id string, marked bool) (Entry, error)
 		return Entry{}, err
 	}
 	return e, nil
+}
+
+// sizesOf compares the objects that are there with what a manifest says of them. It is
+// damage that costs nothing to find: a part that was cut, or is missing.
+func sizesOf(m *Manifest, objects map[string]int64) error {
+	for _, p := range m.Parts {
+		switch size, there := objects[p.Object]; {
+		case !there:
+			return part(p.Name, fmt.Errorf("%w: object %.80q is missing", tiers.ErrCorrupt, p.Object))
+		case size >= 0 && size != p.Stored.Bytes:
+			return part(p.Name, fmt.Errorf("%w: its object has %d bytes, not %d", tiers.ErrCorrupt, size, p.Stored.Bytes))
+		}
+	}
+	return nil
 }
 
 // unusable tells that an error is about the backup and not about the way to it.
@@ -139,7 +155,11 @@ func (r *Repo) Show(ctx context.Context, id string) (Entry, error) {
 	if !idForm.MatchString(id) {
 		return Entry{}, fail("show backup", "", tiers.Hint(fmt.Errorf("%.60q is no id of a backup: %w", id, tiers.ErrNotFound), "list them"))
 	}
-	e, err := r.entry(ctx, id, true)
+	objects, err := r.objects(ctx, id+"/")
+	if err != nil {
+		return Entry{}, fail("show backup", id, err)
+	}
+	e, err := r.entry(ctx, id, objects[id])
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("there is no such backup: %w", tiers.ErrNotFound)
 	}
@@ -214,16 +234,21 @@ func (r *Repo) Kept(ctx context.Context) ([]Kept, error) {
 	}
 	var kept []Kept
 	for _, e := range all {
-		k := Kept{ID: e.ID, Created: e.Manifest.Created, Verified: e.Verified, Bytes: e.Manifest.Bytes(), Store: e.Manifest.Store}
-		switch {
-		case errors.Is(e.Err, ErrKey), errors.Is(e.Err, tiers.ErrUnsupported):
-			k.Verified, k.Unjudged = time.Time{}, strings.Join(strings.Fields(e.Err.Error()), " ")
-		case e.Err != nil:
-			k.Verified = time.Time{}
-		}
-		kept = append(kept, k)
+		kept = append(kept, e.Kept())
 	}
 	return kept, nil
+}
+
+// Kept answers what retention needs to know of the backup, as [Repo.Kept] does.
+func (e *Entry) Kept() Kept {
+	k := Kept{ID: e.ID, Created: e.Manifest.Created, Verified: e.Verified, Bytes: e.Manifest.Bytes(), Store: e.Manifest.Store}
+	switch {
+	case errors.Is(e.Err, ErrKey), errors.Is(e.Err, tiers.ErrUnsupported):
+		k.Verified, k.Unjudged = time.Time{}, strings.Join(strings.Fields(e.Err.Error()), " ")
+	case e.Err != nil:
+		k.Verified = time.Time{}
+	}
+	return k
 }
 
 // Prune removes the backups that the policy does not want, unless dryRun is set, and
@@ -266,7 +291,7 @@ func (r *Repo) remove(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	for _, object := range objects[id] {
+	for _, object := range slices.Sorted(maps.Keys(objects[id])) {
 		if err := r.at("delete " + object); err != nil {
 			return err
 		}
@@ -286,7 +311,7 @@ func (r *Repo) sweep(ctx context.Context) error {
 	}
 	now := r.o.Clock.Now()
 	for id, names := range objects {
-		if slices.Contains(names, manifestObject) || now.Sub(timeOf(id)).Abs() < r.o.Abandoned {
+		if _, published := names[manifestObject]; published || now.Sub(timeOf(id)).Abs() < r.o.Abandoned {
 			continue
 		}
 		if err := r.remove(ctx, id); err != nil {

@@ -42,6 +42,10 @@ var ErrKey = errors.New("the key does not fit")
 // nothing to check, and push out those that hold something.
 var ErrEmpty = errors.New("the store is empty, so there is nothing to back up")
 
+// ErrNothing is wrapped by the error of a run's work that found an empty store of which
+// there never was a backup: nothing can have been lost. It is no failure.
+var ErrNothing = errors.New("no backup is made")
+
 // FactEpoch is the fact under which a store keeps the id that tells its cache
 // entries from those of other stores.
 const FactEpoch = "epoch"
@@ -89,6 +93,22 @@ type Noted struct {
 
 // notedNames bounds the names.
 const notedNames = 100
+
+// Empty tells whether the backup holds nothing of anybody: there is nothing in it by
+// which it could be verified.
+func (m *Manifest) Empty() bool {
+	for _, p := range m.Parts {
+		if !p.isStore() && p.Rows["files"] > 0 || p.Rows["damaged"] > 0 || p.Rows["journal"] > 0 || p.Rows["sessions"] > 0 {
+			return false
+		}
+		for _, n := range p.Records {
+			if n.Records > 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
 
 // isTree tells whether the part is an archive of files.
 func (p *PartInfo) isTree() bool {

@@ -152,15 +152,19 @@ func timeOf(id string) time.Time {
 	return t
 }
 
-// objects answers the names of all objects by the id of their backup.
-func (r *Repo) objects(ctx context.Context, prefix string) (map[string][]string, error) {
-	all := map[string][]string{}
-	for name, err := range r.bucket.List(ctx, prefix) {
+// objects answers the sizes of all objects, -1 where the bucket does not tell, by the
+// id of their backup and their name.
+func (r *Repo) objects(ctx context.Context, prefix string) (map[string]map[string]int64, error) {
+	all := map[string]map[string]int64{}
+	for o, err := range ListerOf(r.bucket).Objects(ctx, prefix) {
 		if err != nil {
 			return nil, fmt.Errorf("list backups: %w", err)
 		}
-		if id, object, ok := strings.Cut(name, "/"); ok && idForm.MatchString(id) {
-			all[id] = append(all[id], object)
+		if id, object, ok := strings.Cut(o.Name, "/"); ok && idForm.MatchString(id) {
+			if all[id] == nil {
+				all[id] = map[string]int64{}
+			}
+			all[id][object] = o.Size
 		}
 	}
 	return all, nil

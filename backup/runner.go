@@ -44,8 +44,8 @@ type Outcome struct {
 type RunnerConfig struct {
 	Schedule *Schedule // required
 	// Work makes a backup, verifies it, and prunes. It should end soon after its
-	// context does. An error that wraps [ErrRefused] is that of a good backup, and
-	// is not tried again. Required.
+	// context does. An error that wraps [ErrRefused] is that of a good backup, and one
+	// that wraps [ErrNothing] is no failure: neither is tried again. Required.
 	Work func(ctx context.Context, a Attempt) error
 	// State is where the schedule remembers; nil: nowhere, so that a restart
 	// neither makes up for a run nor knows whether one failed.
@@ -55,8 +55,9 @@ type RunnerConfig struct {
 	Lock func(ctx context.Context) (unlock func(), ok bool, err error)
 	// Owner names who has the lock, for the log; nil: nobody knows.
 	Owner func() string
-	// OnSuccess and OnFailure are told about each attempt, once the lock is
-	// given back. They have 30 seconds. Their errors are logged.
+	// OnSuccess and OnFailure are told about each attempt but those that found
+	// nothing, once the lock is given back. They have 30 seconds. Their errors are
+	// logged.
 	OnSuccess, OnFailure func(ctx context.Context, o Outcome) error
 	Clock                tiers.Clock  // nil: the system's
 	Logger               *slog.Logger // nil: discard
@@ -195,8 +196,7 @@ func (r *Runner) locked(ctx context.Context) *Outcome {
 	err := r.c.Work(ctx, a)
 	now = r.c.Clock.Now()
 	switch {
-	case err == nil, errors.Is(err, ErrRefused):
-		r.state.Good(plan.Run, now)
+	case r.state.Ended(plan.Run, now, err):
 	case ctx.Err() != nil: // it was no failure
 		r.state.Run, r.state.Tries, r.state.LastRun = before.Run, before.Tries, before.LastRun
 	default:
@@ -252,12 +252,18 @@ func (r *Runner) save(ctx context.Context, readable bool) {
 }
 
 func (r *Runner) report(ctx context.Context, o Outcome) {
-	hook := r.c.OnSuccess
-	if o.Err != nil {
-		hook = r.c.OnFailure
-		r.c.Logger.WarnContext(ctx, "the backup failed", "due", o.Run, "try", o.Try, "next", o.Next, "error", o.Err)
-	} else {
+	hook := r.c.OnFailure
+	switch {
+	case o.Err == nil:
+		hook = r.c.OnSuccess
 		r.c.Logger.InfoContext(ctx, "the backup is made", "due", o.Run, "try", o.Try, "took", o.Ended.Sub(o.Began), "next", o.Next)
+	case errors.Is(o.Err, ErrNothing):
+		r.c.Logger.InfoContext(ctx, "there is nothing to back up yet", "due", o.Run, "next", o.Next)
+		return
+	case errors.Is(o.Err, ErrRefused):
+		r.c.Logger.WarnContext(ctx, "the backup is made, and no earlier one was removed", "due", o.Run, "try", o.Try, "next", o.Next, "error", o.Err)
+	default:
+		r.c.Logger.WarnContext(ctx, "the backup failed", "due", o.Run, "try", o.Try, "next", o.Next, "error", o.Err)
 	}
 	if hook == nil {
 		return

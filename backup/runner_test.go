@@ -379,3 +379,41 @@ func TestARunnerNeedsOnlyScheduleAndWork(t *testing.T) {
 		}
 	})
 }
+
+// TestWhatIsNoFailureIsNotTriedAgain: a refused prune comes with a good backup, and a
+// new store has nothing to back up.
+func TestWhatIsNoFailureIsNotTriedAgain(t *testing.T) {
+	for _, c := range []struct {
+		why, says string
+		err       error
+		told      int
+		state     func(s backup.State) bool
+	}{
+		{"the prune was refused", "the backup is made, and no earlier one was removed", fmt.Errorf("%w: it shrank", backup.ErrRefused), 2, func(s backup.State) bool {
+			return !s.LastGood.IsZero() && strings.Contains(s.Refusal, "it shrank")
+		}},
+		{"there is nothing yet", "there is nothing to back up yet", fmt.Errorf("%w: it is empty", backup.ErrNothing), 0, func(s backup.State) bool {
+			return s.LastGood.IsZero() && !s.Empty.IsZero() && s.Refusal == ""
+		}},
+	} {
+		t.Run(c.why, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := &place{}
+				r := start(t, p.config(t, func(backup.Attempt) error { return c.err }))
+				time.Sleep(47 * time.Hour)
+				if err := r.Close(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if len(p.tried) != 2 || len(p.told) != c.told {
+					t.Errorf("tried %q, told %q", p.tried, p.told)
+				}
+				if !c.state(p.state) || p.state.Tries != 0 {
+					t.Errorf("the state is %+v", p.state)
+				}
+				if text := p.log.String(); strings.Count(text, c.says) != 2 || strings.Contains(text, "failed") {
+					t.Errorf("the log is %s", text)
+				}
+			})
+		})
+	}
+}

@@ -30,12 +30,17 @@ func (s *State) BeginByHand(now time.Time) {
 
 // FailedByHand notes that the run that began by hand failed.
 func (s *State) FailedByHand(now time.Time, err error) {
-	cause := err.Error()
-	if len(cause) > maxCause {
-		cause = strings.ToValidUTF8(cause[:maxCause], "") + "..."
-	}
-	s.Hand = HandState{Failed: now, Failures: s.Hand.Failures + 1, Cause: cause}
+	s.Hand = HandState{Failed: now, Failures: s.Hand.Failures + 1, Cause: brief(err)}
 	s.see(now)
+}
+
+// brief is the text of an error, as far as a state keeps it.
+func brief(err error) string {
+	text := err.Error()
+	if len(text) > maxCause {
+		text = strings.ToValidUTF8(text[:maxCause], "") + "..."
+	}
+	return text
 }
 
 // EndByHand notes that the run that began by hand was interrupted, which is no

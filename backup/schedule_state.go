@@ -2,6 +2,7 @@ package backup
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -29,6 +30,11 @@ type State struct {
 	Tries int       `json:"tries,omitzero"`
 	// Watched is when a runner last looked at the clock and noted that.
 	Watched time.Time `json:"watched,omitzero"`
+	// Empty is when a run last found nothing to back up, and no backup that could
+	// miss something; zero once there is one.
+	Empty time.Time `json:"empty,omitzero"`
+	// Refusal is why the last run, though its backup is good, removed no earlier one.
+	Refusal string `json:"refusal,omitempty"`
 	// Hand is what became of the runs that the schedule did not begin: those of a
 	// command, of a timer.
 	Hand HandState `json:"hand,omitzero"`
@@ -67,7 +73,27 @@ func (s *State) Good(run, now time.Time) {
 		s.LastGood = run
 	}
 	s.Since, s.Run, s.Tries, s.Hand = time.Time{}, time.Time{}, 0, HandState{}
+	s.Empty, s.Refusal = time.Time{}, ""
 	s.see(now)
+}
+
+// Ended notes what became of the work of a run, and answers whether it was no
+// failure: a backup is good, or there is nothing yet to make one of.
+func (s *State) Ended(run, now time.Time, err error) bool {
+	switch {
+	case err == nil:
+		s.Good(run, now)
+	case errors.Is(err, ErrRefused):
+		s.Good(run, now)
+		s.Refusal = brief(err)
+	case errors.Is(err, ErrNothing):
+		s.Since, s.Empty, s.LastRun = now, now, now
+		s.Run, s.Tries, s.Hand = time.Time{}, 0, HandState{}
+		s.see(now)
+	default:
+		return false
+	}
+	return true
 }
 
 // Failed notes that the attempt that began failed.

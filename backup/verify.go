@@ -89,7 +89,7 @@ func (r *Repo) complete(ctx context.Context, m *Manifest) error {
 	for _, p := range m.Parts {
 		missing[p.Object] = p.Name
 	}
-	for _, object := range objects[m.ID] {
+	for object := range objects[m.ID] {
 		if _, ok := missing[object]; !ok && object != manifestObject && object != verifiedObject {
 			return fmt.Errorf("%w: object %.80q is no part of it", tiers.ErrCorrupt, object)
 		}

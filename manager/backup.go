@@ -16,12 +16,21 @@ import (
 // factStore is the id of the store, by which a backup tells whose it is.
 const factStore = "store"
 
-// BackupOption is [BackupCache] or [BackupProgress].
+// BackupOption is [BackupCache], [BackupAllowEmpty] or [BackupProgress].
 type BackupOption interface{ backup(o *backupOptions) }
 
 type backupOptions struct {
-	cache    bool
-	progress func(backup.Progress)
+	cache      bool
+	allowEmpty bool
+	progress   func(backup.Progress)
+}
+
+func (c *core) backupOptions(opts []BackupOption) backupOptions {
+	o := backupOptions{cache: c.plan.Backup.Cache}
+	for _, opt := range opts {
+		opt.backup(&o)
+	}
+	return o
 }
 
 type backupOption func(o *backupOptions)
@@ -45,6 +54,9 @@ func BackupProgress(fn func(backup.Progress)) BackupOption {
 // [BackupCache] asks for it, and tiers of the app's own whose driver can't be
 // frozen. repo is where it goes; nil is the configured place.
 //
+// A store without any record is backup.ErrEmpty, unless the newest backup of it is
+// empty as well or [BackupAllowEmpty] is given: it may not be the one that is meant.
+//
 // It removes no earlier backup and knows no schedule: see [Backups.Run]. Only one
 // runs at a time among the processes of the store; another one is
 // tiers.ErrConflict, and says whose it is.
@@ -64,10 +76,7 @@ func (m *Manager) Backup(ctx context.Context, repo *backup.Repo, opts ...BackupO
 		}
 		repo = b.repo
 	}
-	o := backupOptions{cache: m.core.plan.Backup.Cache}
-	for _, opt := range opts {
-		opt.backup(&o)
-	}
+	o := m.core.backupOptions(opts)
 	if !m.core.plan.InMemory { // which is refused below
 		unlock, err := m.core.lockBackups()
 		if err != nil {
@@ -79,7 +88,16 @@ func (m *Manager) Backup(ctx context.Context, repo *backup.Repo, opts ...BackupO
 	return made, err
 }
 
-func (c *core) backup(ctx context.Context, repo *backup.Repo, o backupOptions) (backup.Manifest, backup.Report, error) {
+func (c *core) backup(ctx context.Context, repo *backup.Repo, o backupOptions) (m backup.Manifest, r backup.Report, err error) {
+	m, r, err = c.backupOnce(ctx, repo, o)
+	if errors.Is(err, backup.ErrEmpty) && c.emptyBefore(ctx, repo) {
+		o.allowEmpty = true
+		return c.backupOnce(ctx, repo, o)
+	}
+	return m, r, err
+}
+
+func (c *core) backupOnce(ctx context.Context, repo *backup.Repo, o backupOptions) (backup.Manifest, backup.Report, error) {
 	s, err := c.freeze(ctx, o)
 	if err != nil {
 		return backup.Manifest{}, backup.Report{}, &tiers.Error{Op: "backup", Err: err}
@@ -96,7 +114,7 @@ func (c *core) freeze(ctx context.Context, o backupOptions) (s backup.Source, er
 	if !ok {
 		return s, fmt.Errorf("%w: the database's driver can't be frozen for a backup", tiers.ErrUnsupported)
 	}
-	s = backup.Source{Tools: tools(), Progress: o.progress}
+	s = backup.Source{Tools: tools(), RefuseEmpty: !o.allowEmpty, Progress: o.progress}
 	if s.Store, err = c.storeID(ctx); err != nil {
 		return s, err
 	}

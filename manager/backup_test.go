@@ -179,6 +179,7 @@ func TestADestinationThatIsAURLNeedsSomethingThatOpensIt(t *testing.T) {
 func TestTheCacheIsInABackupWhenItIsAskedFor(t *testing.T) {
 	m := openEmbedded(t)
 	must(t, m.Save(t.Context(), "session.history", "s-1/1", "hello"))
+	must(t, m.Save(t.Context(), "agent.state", "a", 1))
 	for _, c := range []struct {
 		why  string
 		opts []manager.BackupOption
@@ -201,6 +202,7 @@ func TestTheCacheIsInABackupWhenItIsAskedFor(t *testing.T) {
 
 func TestOneBackupRunsAtATime(t *testing.T) {
 	m := openEmbedded(t)
+	must(t, m.Save(t.Context(), "agent.state", "a", 1))
 	b := value[*manager.Backups](t)(m.Backups(t.Context()))
 	busy, free := make(chan struct{}), make(chan struct{})
 	first := make(chan error, 1)
@@ -231,6 +233,7 @@ func TestOneBackupRunsAtATime(t *testing.T) {
 
 func TestTheDiagnosisTellsOfBackups(t *testing.T) {
 	m := openEmbedded(t)
+	must(t, m.Save(t.Context(), "agent.state", "a", 1))
 	find := func() string {
 		var all []string
 		for _, f := range m.Diagnose(t.Context()) {

@@ -32,7 +32,10 @@ const hookPatience = 30 * time.Second
 // and command are told, once. The end of ctx by a cancellation is no failure.
 //
 // An error beside a manifest is about a backup that is there: one that wraps
-// backup.ErrRefused says why no earlier one was removed.
+// backup.ErrRefused says why no earlier one was removed. An empty store is
+// backup.ErrEmpty unless its newest backup is empty as well, or [BackupAllowEmpty] is
+// given; where there never was a backup of it that is backup.ErrNothing, too, and is
+// neither remembered as a failure nor told.
 func (b *Backups) Run(ctx context.Context, m *Manager, opts ...BackupOption) (run BackupRun, err error) {
 	slot, err := m.enter(ctx)
 	if err != nil {
@@ -48,6 +51,9 @@ func (b *Backups) Run(ctx context.Context, m *Manager, opts ...BackupOption) (ru
 // well.
 func (b *Backups) RunOpening(ctx context.Context, open func(ctx context.Context) (*Manager, error), opts ...BackupOption) (run BackupRun, err error) {
 	defer func() { err = named("backup", err) }()
+	if err := b.Existing(); err != nil { // before anything is made
+		return run, err
+	}
 	unlock, err := b.lock()
 	if err != nil {
 		return run, err
@@ -86,8 +92,7 @@ func (b *Backups) byHand(ctx context.Context, open func(ctx context.Context) (*M
 	ended := b.core.clock.Now()
 	interrupted := false
 	switch {
-	case err == nil, errors.Is(err, backup.ErrRefused):
-		st.Good(time.Time{}, ended)
+	case st.Ended(time.Time{}, ended, err):
 	case errors.Is(ctx.Err(), context.Canceled):
 		interrupted = true
 		st.EndByHand(ended)
@@ -97,7 +102,7 @@ func (b *Backups) byHand(ctx context.Context, open func(ctx context.Context) (*M
 	if failed := b.state.Save(context.WithoutCancel(ctx), st); failed != nil {
 		err = errors.Join(err, unsaved, failed)
 	}
-	if interrupted {
+	if interrupted || errors.Is(err, backup.ErrNothing) {
 		return nil, n.last, err
 	}
 	o = &backup.Outcome{Attempt: a, Ended: ended, Err: err}
@@ -109,27 +114,24 @@ func (b *Backups) byHand(ctx context.Context, open func(ctx context.Context) (*M
 
 // run is called with the lock.
 func (b *Backups) run(ctx context.Context, m *Manager, st backup.State, opts ...BackupOption) (run BackupRun, err error) {
-	o := backupOptions{cache: b.core.plan.Backup.Cache}
-	for _, opt := range opts {
-		opt.backup(&o)
-	}
+	o := b.core.backupOptions(opts)
 	run.LeftOut = m.leftOut()
 	if run.Manifest, run.Report, err = m.core.backup(ctx, b.repo, o); err != nil {
 		return run, err
 	}
-	return b.finish(ctx, run, st)
+	return b.finish(ctx, run, st, o)
 }
 
 // finish does what follows once a backup is there: a later attempt of the same run may
 // do it again, see resumed.
-func (b *Backups) finish(ctx context.Context, run BackupRun, st backup.State) (_ BackupRun, err error) {
+func (b *Backups) finish(ctx context.Context, run BackupRun, st backup.State, o backupOptions) (_ BackupRun, err error) {
 	run.Verified = true
 	rehearse, err := b.due(ctx)
 	if err != nil {
 		return run, err
 	}
 	if rehearse && !run.Report.Rehearsed {
-		if run.Report, err = b.repo.Verify(ctx, run.Manifest.ID, true); err != nil {
+		if run.Report, err = b.repo.Telling(o.progress).Verify(ctx, run.Manifest.ID, true); err != nil {
 			run.Verified, run.Report.Rehearsed = !errors.Is(err, tiers.ErrCorrupt), false
 			return run, fmt.Errorf("rehearse a restore: %w", err)
 		}
@@ -185,12 +187,22 @@ type nightly struct {
 
 func (n *nightly) work(ctx context.Context, a backup.Attempt) (err error) {
 	n.last = BackupRun{}
+	if err := n.b.Existing(); err != nil {
+		return err
+	}
 	m, err := n.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close(context.WithoutCancel(ctx))) }()
+	var resumed bool
+	if n.last, resumed, err = n.b.resumed(ctx, m, a, n.opts...); resumed || err != nil {
+		return err
+	}
 	n.last, err = n.b.run(ctx, m, a.State, n.opts...)
+	if errors.Is(err, backup.ErrEmpty) && n.b.never(ctx, a.State) {
+		err = fmt.Errorf("%w: %w", backup.ErrNothing, err)
+	}
 	return err
 }
 

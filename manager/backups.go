@@ -224,7 +224,12 @@ func (b *Backups) prune(ctx context.Context, o PruneOptions) ([]backup.Decision,
 			return nil, err
 		}
 	}
-	return b.repo.Prune(ctx, b.policy(st, b.ownStore(ctx)), o.DryRun)
+	ds, err := b.repo.Prune(ctx, b.policy(st, b.ownStore(ctx)), o.DryRun)
+	if err == nil && !o.DryRun && st.Refusal != "" {
+		st.Refusal = ""
+		err = b.state.Save(ctx, st)
+	}
+	return ds, err
 }
 
 // How long the lock is waited for that a runner takes to note something.

@@ -57,10 +57,12 @@ func (b *Backups) Status(ctx context.Context) (s BackupStatus, err error) {
 	s.UnderWay = lockedBy(b.core.jobsDir(), "backup")
 	s.Watched = !s.State.Watched.IsZero() && now.Sub(s.State.Watched).Abs() <= backup.WatchedFor
 	damaged, own := 0, b.ownStore(ctx)
+	var kept []backup.Kept
 	for e, err := range b.repo.List(ctx) {
 		if err != nil {
 			return s, err
 		}
+		kept = append(kept, e.Kept())
 		if e.Err == nil && own != "" && e.Manifest.Store != own {
 			s.Others++
 			continue
@@ -83,6 +85,9 @@ func (b *Backups) Status(ctx context.Context) (s BackupStatus, err error) {
 	if s.Others > 0 {
 		s.find(true, "destination", fmt.Sprintf("%d backups there are of other stores", s.Others), "they are neither counted nor removed; give each store a backup.dest of its own")
 	}
+	if _, err := backup.Decide(kept, b.policy(s.State, own), now); err != nil {
+		s.findRefusal(err)
+	}
 	b.findRuns(&s)
 	b.findAge(&s, now)
 	b.findWatch(&s, now)
@@ -104,6 +109,15 @@ func (b *Backups) Status(ctx context.Context) (s BackupStatus, err error) {
 
 func (s *BackupStatus) find(ok bool, subject, message, hint string) {
 	s.Findings = append(s.Findings, tiers.Finding{OK: ok, Subject: "backup: " + subject, Message: message, Hint: hint})
+}
+
+// findRefusal tells why backups only become more.
+func (s *BackupStatus) findRefusal(err error) {
+	message, hint := err.Error(), ""
+	if e, ok := errors.AsType[*tiers.Error](err); ok {
+		message, hint = e.Err.Error(), e.Hint
+	}
+	s.find(false, "prune", message, hint)
 }
 
 const logHint = "see the log of the program, or run `sagestore backup create`"
@@ -154,6 +168,8 @@ func (b *Backups) findAge(s *BackupStatus, now time.Time) {
 	last := b.schedule.Last(now)
 	before := b.schedule.Last(last.Add(-time.Second)) // one run may be missing: it is made up for
 	switch {
+	case s.Latest == nil && !s.State.Empty.IsZero():
+		s.find(true, "none", "there is no backup: the store was empty at "+stamp(s.State.Empty), "the first one is made of the first record, once it is due; `sagestore backup create --allow-empty` makes one now")
 	case s.Latest == nil && !s.Enabled:
 		s.find(true, "none", "no backup is configured, and there is none", "write backup: {} into the configuration, or run `sagestore backup create` every night")
 	case s.Latest == nil && s.State.Since.Before(before) && !s.State.Since.IsZero():
@@ -219,25 +235,43 @@ func existing(path string) string {
 	}
 }
 
-// lastBackups answers when the last good backup ended and when the next is due. It
-// reads one small file.
+// lastBackups answers when the last good backup ended and when the next is due.
 func (c *core) lastBackups(ctx context.Context) (last, next time.Time) {
+	last, next, _ = c.backupsInShort(ctx)
+	return last, next
+}
+
+// backupsInShort answers what went wrong since the last good one, too. It reads one
+// small file.
+func (c *core) backupsInShort(ctx context.Context) (last, next time.Time, problem string) {
 	if c.plan.InMemory {
-		return last, next
+		return last, next, ""
 	}
 	b, err := c.ownBackups(ctx)
 	if err != nil {
-		return last, next // the diagnosis says why
+		return last, next, "the backups can't be opened" // the diagnosis says why
 	}
 	st, err := b.State(ctx)
 	if err != nil {
-		return last, next
+		return last, next, "the state of the schedule can't be read"
 	}
 	if c.plan.Backup.Enabled {
 		now := c.clock.Now()
 		next = b.schedule.Plan(b.schedule.Observe(st, now), now).At.UTC()
 	}
-	return st.LastGood, next
+	return st.LastGood, next, c.problemOf(st)
+}
+
+// problemOf says in a few words what went wrong, without the causes, which may name
+// paths.
+func (c *core) problemOf(st backup.State) string {
+	switch {
+	case st.Hand.Failures > 0:
+		return fmt.Sprintf("runs by hand or from a timer failed %d times, the last at %s", st.Hand.Failures, stamp(st.Hand.Failed))
+	case st.Tries > 1, st.Tries > 0 && lockedBy(c.jobsDir(), "backup") == "": // else the first attempt is under way
+		return fmt.Sprintf("the run of %s failed", stamp(st.Run))
+	}
+	return st.Refusal
 }
 
 // diagnoseBackups finds what is wrong with the backups.

@@ -21,6 +21,9 @@ type Health struct {
 	Pending    int                   `json:"pending"`              // journal rows that have not reached their tier
 	LastBackup time.Time             `json:"last_backup,omitzero"` // when the last good one ended
 	NextBackup time.Time             `json:"next_backup,omitzero"` // when the next begins, if that is enabled
+	// BackupProblem is what went wrong with backups since the last good one, or why that
+	// one removed no earlier one; "" when nothing did. It makes nothing Degraded.
+	BackupProblem string `json:"backup_problem,omitempty"`
 }
 
 // TierHealth is how a tier is doing.
@@ -73,7 +76,7 @@ func (m *Manager) Health(ctx context.Context) Health {
 		}
 	}
 	h.Degraded = h.Degraded || systemErr != nil
-	h.LastBackup, h.NextBackup = c.lastBackups(ctx)
+	h.LastBackup, h.NextBackup, h.BackupProblem = c.backupsInShort(ctx)
 	database, there := h.Tiers["database"]
 	h.Ready = systemErr == nil && (!there || database.Up)
 	return h

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -54,6 +55,7 @@ func Run(t *testing.T, c Config) {
 		{"an ended context publishes nothing", endedContext},
 		{"names that no backup writes are refused", strangeNames},
 		{"a prefix is the beginning of a name", prefixes},
+		{"sizes are those of what was put, if they are told", sizesInLists},
 		{"a list may be left early", leftEarly},
 		{"puts, gets, lists and deletes run at once", atOnce},
 		{"every name is listed once", manyNames},
@@ -253,6 +255,28 @@ func prefixes(t *testing.T, _ Config, b backup.Bucket) {
 		if got := list(t, b, prefix); !slices.Equal(got, want) {
 			t.Errorf("%q: got %v, want %v", prefix, got, want)
 		}
+	}
+}
+
+func sizesInLists(t *testing.T, _ Config, b backup.Bucket) {
+	t.Helper()
+	want := map[string]int64{"a/b": 0, "a/c": 1, "a/d": 3 << 20}
+	for name, size := range want {
+		put(t, b, name, strings.Repeat("x", int(size)))
+	}
+	put(t, b, "b", "1")
+	_, tells := b.(backup.Lister)
+	got := map[string]int64{}
+	for o, err := range backup.ListerOf(b).Objects(t.Context(), "a/") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got[o.Name] = o.Size; !tells && o.Size == -1 {
+			got[o.Name] = want[o.Name]
+		}
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 

@@ -38,7 +38,10 @@ type Bucket struct {
 	closed atomic.Bool
 }
 
-var _ backup.Bucket = (*Bucket)(nil)
+var (
+	_ backup.Bucket = (*Bucket)(nil)
+	_ backup.Lister = (*Bucket)(nil)
+)
 
 // Unwrap answers what to open a repository with: the directory itself for a file URL,
 // for which the repository removes what a killed run has left and which it never moves
@@ -119,12 +122,23 @@ func (b *Bucket) Get(ctx context.Context, name string) (io.ReadCloser, error) {
 
 // List implements backup.Bucket. The names of an object store come in order.
 func (b *Bucket) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
-	if b.dir != nil && !b.closed.Load() {
-		return b.dir.List(ctx, prefix)
-	}
 	return func(yield func(string, error) bool) {
+		for o, err := range b.Objects(ctx, prefix) {
+			if !yield(o.Name, err) {
+				return
+			}
+		}
+	}
+}
+
+// Objects implements backup.Lister. It costs no more than List.
+func (b *Bucket) Objects(ctx context.Context, prefix string) iter.Seq2[backup.Object, error] {
+	if b.dir != nil && !b.closed.Load() {
+		return backup.ListerOf(b.dir).Objects(ctx, prefix)
+	}
+	return func(yield func(backup.Object, error) bool) {
 		if err := b.open(ctx); err != nil {
-			yield("", fail("list", prefix, err))
+			yield(backup.Object{}, fail("list", prefix, err))
 			return
 		}
 		names := b.inner.List(&blob.ListOptions{Prefix: prefix})
@@ -134,11 +148,11 @@ func (b *Bucket) List(ctx context.Context, prefix string) iter.Seq2[string, erro
 			case errors.Is(err, io.EOF):
 				return
 			case err != nil:
-				yield("", fail("list", prefix, b.faults.read(ctx, err)))
+				yield(backup.Object{}, fail("list", prefix, b.faults.read(ctx, err)))
 				return
 			case o.IsDir || o.Key == "" || strings.HasSuffix(o.Key, "/"):
 				// What some tools write to show a directory.
-			case !yield(o.Key, nil):
+			case !yield(backup.Object{Name: o.Key, Size: o.Size}, nil):
 				return
 			}
 		}

@@ -63,7 +63,12 @@ func (s *s3) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}{UploadID: id})
 	case r.Method == http.MethodPut && q.Has("uploadId"):
 		n, _ := strconv.Atoi(q.Get("partNumber"))
-		s.uploads[q.Get("uploadId")][n] = body
+		if parts, ok := s.uploads[q.Get("uploadId")]; ok {
+			parts[n] = body
+		} else { // it was aborted meanwhile
+			failS3(w, http.StatusNotFound, "NoSuchUpload")
+			return
+		}
 		w.Header().Set("ETag", fmt.Sprintf(`"%d"`, n))
 	case r.Method == http.MethodPost && q.Has("uploadId"):
 		parts := s.uploads[q.Get("uploadId")]
@@ -92,7 +97,10 @@ func (s *s3) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *s3) list(w http.ResponseWriter, prefix, after string) {
-	type content struct{ Key, LastModified string }
+	type content struct {
+		Key, LastModified string
+		Size              int
+	}
 	var page struct {
 		XMLName               xml.Name `xml:"ListBucketResult"`
 		IsTruncated           bool
@@ -107,7 +115,7 @@ func (s *s3) list(w http.ResponseWriter, prefix, after string) {
 			page.IsTruncated, page.NextContinuationToken = true, page.Contents[s.page-1].Key
 			break
 		}
-		page.Contents = append(page.Contents, content{Key: name, LastModified: "2026-11-28T03:30:00Z"})
+		page.Contents = append(page.Contents, content{Key: name, Size: len(s.objects[name]), LastModified: "2026-11-28T03:30:00Z"})
 	}
 	answerS3(w, page)
 }

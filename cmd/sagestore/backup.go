@@ -71,7 +71,7 @@ func inMemory() error {
 }
 
 func (a *app) backupCreateCommand() *cobra.Command {
-	var cache bool
+	var cache, empty bool
 	c := &cobra.Command{
 		Use:   "create",
 		Short: "Make a backup now",
@@ -79,7 +79,10 @@ func (a *app) backupCreateCommand() *cobra.Command {
 that the configuration no longer keeps. Programs that use the store go on; their
 commits wait for milliseconds. This is what a timer runs every night when no
 program does. It holds the database with its journal and sessions, and the file
-tier; what lives in memory or in Redis is in no backup.`,
+tier; what lives in memory or in Redis is in no backup. A store that is not there is
+never made for this (3). One without any record is not backed up, since it may not be
+the one that is meant: where there are backups that is an error (1), and where there
+never was any it is only said.`,
 		Example: `  sagestore backup create
   sagestore backup create --destination ./backups --json`,
 		Args: count(0, 0),
@@ -91,12 +94,18 @@ tier; what lives in memory or in Redis is in no backup.`,
 				if cache {
 					opts = append(opts, manager.BackupCache())
 				}
+				if empty {
+					opts = append(opts, manager.BackupAllowEmpty())
+				}
 				run, err := b.RunOpening(c.Context(), func(ctx context.Context) (*manager.Manager, error) { return a.openStore(ctx, log) }, opts...)
 				show.end()
 				if run.Untold != nil {
 					_, _ = fmt.Fprintf(a.err, "sagestore: nobody was told about the backup: %s\n", run.Untold)
 				}
-				if run.Manifest.ID == "" {
+				switch {
+				case errors.Is(err, backup.ErrNothing):
+					return a.printNothing()
+				case run.Manifest.ID == "":
 					return err
 				}
 				return errors.Join(a.printRun(run, err), err)
@@ -104,15 +113,25 @@ tier; what lives in memory or in Redis is in no backup.`,
 		},
 	}
 	c.Flags().BoolVar(&cache, "cache", false, "include the cache tier, where it keeps files")
+	c.Flags().BoolVar(&empty, "allow-empty", false, "back up a store without any record as well")
 	return a.backupFlags(c, "print one line of JSON")
 }
 
 // madeBackup is the JSON shape of create.
 type madeBackup struct {
-	Backup  backupEntry     `json:"backup"`
+	Backup  *backupEntry    `json:"backup"`
 	HeldNS  time.Duration   `json:"held_ns"`
 	LeftOut []string        `json:"left_out"`
 	Pruned  []decisionEntry `json:"pruned"`
+}
+
+// printNothing says that there was nothing to back up yet.
+func (a *app) printNothing() error {
+	if a.json {
+		return a.printLine(madeBackup{LeftOut: []string{}, Pruned: []decisionEntry{}})
+	}
+	_, err := fmt.Fprintln(a.out, "no backup is made: the store has no record yet, and there never was a backup of it; --allow-empty makes one")
+	return err
 }
 
 // printRun prints what was made; failed is why it is not verified, if it is not.
@@ -128,7 +147,7 @@ func (a *app) printRun(run manager.BackupRun, failed error) error {
 		}
 	}
 	if a.json {
-		return a.printLine(madeBackup{entryOfBackup(e), run.Manifest.Held, append([]string{}, run.LeftOut...), entriesOf(removed)})
+		return a.printLine(madeBackup{new(entryOfBackup(e)), run.Manifest.Held, append([]string{}, run.LeftOut...), entriesOf(removed)})
 	}
 	done := "verified"
 	switch {
@@ -157,7 +176,8 @@ func (a *app) backupServeCommand() *cobra.Command {
 		Use:   "serve",
 		Short: "Make backups when they are due, until it is stopped",
 		Long: `Make backups at the times that the configuration says, as a program with
-backup.enabled does, until it is stopped by a signal. It runs whatever backup.enabled
+backup.enabled does, until it is stopped by SIGINT, SIGTERM or SIGHUP; the configuration
+of the backups is read once, at the start. It runs whatever backup.enabled
 says, and beside programs that do the same: one backup is made for each time. A time
 that was missed is made up for once. The store is opened for each backup only.
 What happens is logged to standard error.`,
@@ -167,6 +187,9 @@ What happens is logged to standard error.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			log := slog.New(slog.NewTextHandler(a.err, nil))
 			return a.withBackups(c.Context(), func(b *manager.Backups) error {
+				if err := b.Existing(); err != nil { // it may be made later
+					log.Warn("no backup can be made yet", "error", err)
+				}
 				s, err := b.Status(c.Context())
 				if err != nil { // it may be there when it is needed
 					log.Warn("the backups can't be listed", "error", err)
