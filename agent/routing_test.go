@@ -2,6 +2,8 @@ package agent_test
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -16,7 +18,13 @@ import (
 	"github.com/sagestore/sagestore/tiers/embedded"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(envChildDir); dir != "" {
+		_, _ = fmt.Fprintln(os.Stderr, "the child of a test:", childOf(os.Getenv(envChildPlace), dir))
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // routing is a place for the categories of agents.
 type routing struct {
@@ -28,8 +36,7 @@ type routing struct {
 // routings are the tiers that agents can be routed to.
 func routings() []routing {
 	on := func(tier string) func(testing.TB, string) *config.Config {
-		return func(tb testing.TB, dir string) *config.Config {
-			tb.Helper()
+		return func(_ testing.TB, dir string) *config.Config {
 			c := config.Default()
 			c.DataDir = dir
 			c.Categories = map[string]config.Category{}
@@ -55,7 +62,6 @@ func routings() []routing {
 			return c
 		}},
 		{"mixed", true, func(t testing.TB, dir string) *config.Config {
-			t.Helper()
 			c := on("file")(t, dir)
 			c.Categories["agent.conversations"] = config.Category{Tier: "database"}
 			c.Categories["agent.checkpoints"] = config.Category{Tier: "cache"}
