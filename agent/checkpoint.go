@@ -11,8 +11,8 @@ type CheckpointInfo struct {
 	Kind         Kind              `json:"kind"`                   // empty is Manual
 	Name         string            `json:"name,omitempty"`
 	Description  string            `json:"description,omitempty"`
-	Iteration    int               `json:"iteration,omitempty"`
-	Keep         bool              `json:"keep,omitempty"` // it is tagged: nothing but a deletion removes it
+	Iteration    int               `json:"iteration,omitempty"` // how many steps are done; 0 when it is made is that of the agent's [Run]
+	Keep         bool              `json:"keep,omitempty"`      // it is tagged: nothing but a deletion removes it
 	Metadata     map[string]string `json:"metadata,omitempty"`
 	Created      time.Time         `json:"created"`
 	SHA256       string            `json:"sha256"` // over what it shows and what it is

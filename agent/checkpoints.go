@@ -85,6 +85,14 @@ func (e *edit) checkpoint(ctx context.Context, in CheckpointInfo) (CheckpointInf
 	if err := errors.Join(errs...); err != nil {
 		return in, refuse(err)
 	}
+	if in.Iteration == 0 {
+		// A restore sets the count of a run back to that of the checkpoint.
+		run, _, err := load[runRecord](ctx, e.Store, e.checkpoints, atRun+e.au)
+		if err != nil {
+			return in, err
+		}
+		in.Iteration = run.Iteration
+	}
 	n := e.led.Last + 1
 	r := infoRecord{
 		ID: in.ID, Conversation: in.Conversation, Kind: in.Kind, Name: in.Name, Description: in.Description,

@@ -66,6 +66,40 @@ func TestStepCommitsWorkCountAndCheckpointTogether(t *testing.T) {
 	})
 }
 
+func TestRestoreSetsARunBackAndItsUndoForthAgain(t *testing.T) {
+	s := inMemory(t)
+	ctx := t.Context()
+	c := talk(t, s, "a")
+	steps := func(n int) {
+		t.Helper()
+		r := must(s.Run(ctx, "a", agent.RunOptions{Strategy: agent.Never(), TakeOver: true}))(t)
+		for range n {
+			must(r.Step(ctx, agent.Iteration, func(tx *manager.Tx) error {
+				_, err := s.In(tx).AppendMessage(ctx, c.ID, agent.NewMessage(agent.User, "x"))
+				return err
+			}))(t)
+		}
+	}
+	begun := must(s.Checkpoint(ctx, agent.CheckpointInfo{AgentID: "a"}))(t)
+	steps(3)
+	byHand := must(s.Checkpoint(ctx, agent.CheckpointInfo{AgentID: "a"}))(t)
+	steps(2)
+	undo := must(s.Restore(ctx, "a", byHand.ID, agent.RestoreOptions{}))(t)
+	for _, at := range []struct {
+		id   string
+		want int
+	}{{"", 3}, {undo.ID, 5}, {begun.ID, 0}, {byHand.ID, 3}} {
+		if at.id != "" {
+			must(s.Restore(ctx, "a", at.id, agent.RestoreOptions{}))(t)
+		}
+		r := must(s.Run(ctx, "a", agent.RunOptions{}))(t)
+		if n := len(contents(t, s, c.ID, agent.Page{})); n != at.want || r.Iteration() != at.want {
+			t.Errorf("%d messages at iteration %d, want %d", n, r.Iteration(), at.want)
+		}
+		ok(t, r.Close(ctx))
+	}
+}
+
 func TestRunThatDidNotEndIsTakenOverAfterItsLease(t *testing.T) {
 	clock := sagetest.NewClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	s := inMemory(t, manager.WithClock(clock))
