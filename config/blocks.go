@@ -92,12 +92,15 @@ type Backup struct {
 	Recipients []string  `yaml:"recipients"`  // age public keys
 	Identities []Secret  `yaml:"identities"`  // age private keys
 	SigningKey Secret    `yaml:"signing_key"` // of manifests, 16 bytes at least
-	Rehearse   string    `yaml:"rehearse"`    // how often a backup is restored to a temporary place: never, weekly, ...
-	Temp       string    `yaml:"temp"`        // directory for what is unpacked to be verified; "": the system's
-	Webhook    Secret    `yaml:"webhook"`     // URL told about each outcome
-	OnSuccess  []string  `yaml:"on_success"`  // command told about it: a line for the shell, or a program and its arguments
-	OnFailure  []string  `yaml:"on_failure"`
-	Cache      bool      `yaml:"cache"` // include the cache tier, where it keeps files
+	// SigningKeysOld are earlier ones: what they have signed is accepted, and nothing new
+	// is signed by them.
+	SigningKeysOld []Secret `yaml:"signing_keys_old"`
+	Rehearse       string   `yaml:"rehearse"`   // how often a backup is restored to a temporary place: never, weekly, ...
+	Temp           string   `yaml:"temp"`       // directory for what is unpacked to be verified; "": the system's
+	Webhook        Secret   `yaml:"webhook"`    // URL told about each outcome
+	OnSuccess      []string `yaml:"on_success"` // command told about it: a line for the shell, or a program and its arguments
+	OnFailure      []string `yaml:"on_failure"`
+	Cache          bool     `yaml:"cache"` // include the cache tier, where it keeps files
 }
 
 // Keep is what a backup's retention keeps: the newest so many, instead of

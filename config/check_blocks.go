@@ -257,6 +257,14 @@ func checkBackup(f *faults, c *Config) {
 	if n := len(b.SigningKey); n > 0 && n < 16 {
 		f.add(at("signing_key"), fmt.Sprintf("has %d bytes (not shown), and 16 are needed: make one with openssl rand -base64 32", n))
 	}
+	for i, k := range b.SigningKeysOld {
+		if n := len(k); n < 16 {
+			f.add(at("signing_keys_old"), fmt.Sprintf("number %d has %d bytes (not shown), and 16 are needed", i+1, n))
+		}
+	}
+	if len(b.SigningKeysOld) > 0 && b.SigningKey == "" {
+		f.add(at("signing_keys_old"), "has no meaning without backup.signing_key, by which new backups are signed")
+	}
 	for _, id := range b.Identities {
 		if problem := checkIdentity(string(id)); problem != "" {
 			f.add(at("identities"), problem)

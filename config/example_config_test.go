@@ -41,7 +41,7 @@ func TestTheExampleFileLoadsWithEverythingSwitchedOn(t *testing.T) {
 		t.Fatalf("the settings were not found:\n%s", all)
 	}
 	dir := t.TempDir()
-	for _, name := range []string{"sage.key", "backup.sign"} {
+	for _, name := range []string{"sage.key", "backup.sign", "backup.old.sign"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(strings.Repeat("ab", 32)+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -59,12 +59,14 @@ type BackupPlan struct {
 	Recipients []string
 	Identities []Secret
 	SigningKey Secret
-	Rehearse   time.Duration // at least this long between rehearsals; 0: with every backup; below 0: never
-	Temp       string        // absolute; "": the system's
-	Webhook    Secret
-	OnSuccess  []string // one: for the shell; more: a program and its arguments
-	OnFailure  []string
-	Cache      bool
+	// SigningKeysOld have signed earlier backups, which count as well.
+	SigningKeysOld []Secret
+	Rehearse       time.Duration // at least this long between rehearsals; 0: with every backup; below 0: never
+	Temp           string        // absolute; "": the system's
+	Webhook        Secret
+	OnSuccess      []string // one: for the shell; more: a program and its arguments
+	OnFailure      []string
+	Cache          bool
 }
 
 // rehearseEvery answers how far rehearsals are apart. A day that a run is late
@@ -215,7 +217,7 @@ func (e *Effective) plan() {
 	b := c.Backup
 	e.Backup = BackupPlan{
 		Enabled: b.Enabled && !e.InMemory, Interval: b.Interval, At: b.At, Zone: b.Zone, Cron: b.Cron, Dest: b.Dest,
-		Retention: b.Retention, Keep: b.Keep, Recipients: b.Recipients, Identities: b.Identities, SigningKey: b.SigningKey,
+		Retention: b.Retention, Keep: b.Keep, Recipients: b.Recipients, Identities: b.Identities, SigningKey: b.SigningKey, SigningKeysOld: b.SigningKeysOld,
 		Temp: b.Temp, Webhook: b.Webhook, OnSuccess: b.OnSuccess, OnFailure: b.OnFailure, Cache: b.Cache,
 		Rehearse: rehearseEvery(b.Rehearse), Jitter: -1,
 	}

@@ -194,7 +194,7 @@ categories:
   app.notes: {near: [memory], ttl: "${env:TTL:-2w}", tier: database}
 session: {idle_limit: never}
 checkpoints: {enabled: true, interval: 300, max: 5, strategy: every 3}
-backup: {enabled: true, interval: weekly, at: "04:30", retention: 30d, keep: {daily: 0, weekly: 4}, recipients: age1crkpp6awuxm9dhqvepnnrme53rnsf0t8dp0luqx4l4zq73e46sps9uwf9f, jitter: none, identities: ["${env:ID:-AGE-SECRET-KEY-1XTEFK45AZWAEXF8QZEY8WX3Y09J60S3RRR523EZE0R27Y0E095HS7APPSH}"], signing_key: 0123456789abcdef, rehearse: monthly, temp: /tmp, on_failure: mail-admin, on_success: [touch, /run/backup]}
+backup: {enabled: true, interval: weekly, at: "04:30", retention: 30d, keep: {daily: 0, weekly: 4}, recipients: age1crkpp6awuxm9dhqvepnnrme53rnsf0t8dp0luqx4l4zq73e46sps9uwf9f, jitter: none, identities: ["${env:ID:-AGE-SECRET-KEY-1XTEFK45AZWAEXF8QZEY8WX3Y09J60S3RRR523EZE0R27Y0E095HS7APPSH}"], signing_key: 0123456789abcdef, signing_keys_old: [fedcba9876543210], rehearse: monthly, temp: /tmp, on_failure: mail-admin, on_success: [touch, /run/backup]}
 encryption: {current: "", keys: {"2026": "` + strings.Repeat("ab", 32) + `"}}
 `,
 	}

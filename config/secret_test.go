@@ -67,7 +67,7 @@ func TestAConfigurationHidesItsSecrets(t *testing.T) {
 redis: {url: "redis://u:hunter2@h"}
 postgres: {url: postgres://h/d, password: hunter2}
 database: {driver: postgres}
-backup: {webhook: https://h/hunter2, signing_key: hunter2-hunter2-hunter2, identities: [AGE-SECRET-KEY-1XTEFK45AZWAEXF8QZEY8WX3Y09J60S3RRR523EZE0R27Y0E095HS7APPSH]}
+backup: {webhook: https://h/hunter2, signing_key: hunter2-hunter2-hunter2, signing_keys_old: [old-hunter2-hunter2], identities: [AGE-SECRET-KEY-1XTEFK45AZWAEXF8QZEY8WX3Y09J60S3RRR523EZE0R27Y0E095HS7APPSH]}
 encryption: {current: k, keys: {k: "${env:KEY}"}}
 tiers: {archive: {driver: s3, api_key: hunter2, bucket: "s3://hunter2:hunter2@h", prefix: "${env:P}"}}
 `, env(map[string]string{"KEY": key, "P": "hunter2"}))

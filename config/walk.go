@@ -125,6 +125,7 @@ func (c *Config) clone() *Config {
 	d.Checkpoints.Enabled = clonePointer(c.Checkpoints.Enabled)
 	d.Checkpoints.BeforeOperations = clonePointer(c.Checkpoints.BeforeOperations)
 	d.Backup.Recipients, d.Backup.Identities = slices.Clone(c.Backup.Recipients), slices.Clone(c.Backup.Identities)
+	d.Backup.SigningKeysOld = slices.Clone(c.Backup.SigningKeysOld)
 	d.Backup.OnSuccess, d.Backup.OnFailure = slices.Clone(c.Backup.OnSuccess), slices.Clone(c.Backup.OnFailure)
 	d.Encryption.Keys = maps.Clone(c.Encryption.Keys)
 	return &d

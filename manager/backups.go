@@ -119,8 +119,12 @@ func newBackups(ctx context.Context, c *core) (*Backups, error) {
 	for i, text := range plan.Identities {
 		identities[i] = string(text)
 	}
+	old := make([][]byte, len(plan.SigningKeysOld))
+	for i, text := range plan.SigningKeysOld {
+		old[i] = []byte(text)
+	}
 	b.repo, err = backup.Open(bucket, backup.Options{
-		Recipients: plan.Recipients, Identities: identities, Key: []byte(plan.SigningKey), Temp: plan.Temp,
+		Recipients: plan.Recipients, Identities: identities, Key: []byte(plan.SigningKey), OldKeys: old, Temp: plan.Temp,
 		Copies: c.copies(), Decode: c.decodes, Clock: c.clock,
 	})
 	if err != nil {
