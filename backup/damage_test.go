@@ -24,7 +24,7 @@ func flips(t *testing.T) int {
 		return n
 	}
 	if os.Getenv("CI") == "true" {
-		return 400
+		return 120
 	}
 	return 60
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/sagestore/sagestore/tiers"
 )
@@ -19,9 +20,43 @@ import (
 const copyMapped = 1 << 30
 
 // Copies reads the copies that the Frozen of a tier writes.
-func Copies() tiers.Copies { return copies{} }
+func Copies() tiers.Copies { return copies{&schemas{}} }
 
-type copies struct{}
+type copies struct{ schemas *schemas }
+
+// schemas remembers what a database of each schema consists of: it takes all
+// migrations to find that out.
+type schemas struct {
+	mu    sync.Mutex
+	known map[int64]map[string]string
+}
+
+func (s *schemas) of(ctx context.Context, schema int64) (map[string]string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if all, ok := s.known[schema]; ok {
+		return all, nil
+	}
+	fresh, err := connect(ctx, dsn(Memory, false))
+	if err != nil {
+		return nil, err
+	}
+	if _, err = fresh.exec(ctx, "BEGIN"); err == nil {
+		err = up(ctx, fresh, schema)
+	}
+	var all map[string]string
+	if err == nil {
+		all, err = objects(ctx, fresh)
+	}
+	if err := errors.Join(err, fresh.close()); err != nil {
+		return nil, err
+	}
+	if s.known == nil {
+		s.known = map[int64]map[string]string{}
+	}
+	s.known[schema] = all
+	return all, nil
+}
 
 // Format implements tiers.Copies.
 func (copies) Format() string { return tiers.FormatSQLite }
@@ -30,13 +65,13 @@ func (copies) Format() string { return tiers.FormatSQLite }
 func (copies) Beside() []string { return []string{"-wal", "-shm", "-journal"} }
 
 // OpenCopy implements tiers.Copies.
-func (copies) OpenCopy(ctx context.Context, path string) (_ tiers.Copy, err error) {
+func (s copies) OpenCopy(ctx context.Context, path string) (_ tiers.Copy, err error) {
 	t := &Tier{place: path}
 	defer func() { err = t.fail("open copy", tiers.Key{}, err) }()
 	if path, err = expand(path); err != nil {
 		return nil, err
 	}
-	for _, ending := range (copies{}).Beside() {
+	for _, ending := range s.Beside() {
 		if _, err := os.Lstat(path + ending); err == nil {
 			return nil, fmt.Errorf("%w: beside %s is %s, which a copy never has", tiers.ErrCorrupt, path, ending)
 		}
@@ -55,7 +90,7 @@ func (copies) OpenCopy(ctx context.Context, path string) (_ tiers.Copy, err erro
 	if err != nil {
 		return nil, errors.Join(err, c.close())
 	}
-	return &copied{t: t, c: c, source: source, schema: schema}, nil
+	return &copied{t: t, c: c, source: source, schema: schema, schemas: s.schemas}, nil
 }
 
 // Adopt implements tiers.Copies.
@@ -115,6 +150,8 @@ type copied struct {
 	c      *conn
 	source string
 	schema int64
+
+	schemas *schemas
 }
 
 // Check implements tiers.Copy, on a connection of its own. A table, index, view or
@@ -134,18 +171,8 @@ func (d *copied) Check(ctx context.Context) error {
 }
 
 func (d *copied) checkSchema(ctx context.Context, c *conn) error {
-	fresh, err := connect(ctx, dsn(Memory, false))
+	want, err := d.schemas.of(ctx, d.schema)
 	if err != nil {
-		return err
-	}
-	if _, err = fresh.exec(ctx, "BEGIN"); err == nil {
-		err = up(ctx, fresh, d.schema)
-	}
-	var want map[string]string
-	if err == nil {
-		want, err = objects(ctx, fresh)
-	}
-	if err := errors.Join(err, fresh.close()); err != nil {
 		return err
 	}
 	got, err := objects(ctx, c)
