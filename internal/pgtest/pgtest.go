@@ -51,6 +51,7 @@ type Config struct {
 // test when they can't do their work.
 type Server struct {
 	bin, dir string
+	owner    *syscall.Credential // nil: who the test runs as
 	port     int
 	// The shell that runs the server starts it again for a line that it reads, and
 	// ends it and removes its directory when nobody can write any more.
@@ -143,14 +144,14 @@ func Run(c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{bin: bin, dir: dir}
-	if err := s.make(c, owner); err != nil {
+	s := &Server{bin: bin, dir: dir, owner: owner}
+	if err := s.make(c); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	// Another process may take the port between freePort and the start.
 	for attempt := 1; ; attempt++ {
 		if s.port, err = freePort(); err == nil {
-			err = s.run(owner)
+			err = s.run()
 		}
 		if err == nil || attempt == 5 {
 			return s, err
@@ -159,7 +160,8 @@ func Run(c Config) (*Server, error) {
 }
 
 // make makes the files of a new server.
-func (s *Server) make(c Config, owner *syscall.Credential) error {
+func (s *Server) make(c Config) error {
+	owner := s.owner
 	if owner != nil {
 		if err := os.Chown(s.dir, int(owner.Uid), int(owner.Gid)); err != nil {
 			return err
@@ -189,14 +191,14 @@ wait
 rm -rf "$1"
 `
 
-func (s *Server) run(owner *syscall.Credential) error {
+func (s *Server) run() error {
 	in, commands, err := os.Pipe()
 	if err != nil {
 		return err
 	}
 	cmd := exec.Command("/bin/sh", "-c", script, s.bin, s.dir, strconv.Itoa(s.port)) //nolint:gosec,noctx // see Server
 	cmd.Stdin, cmd.Dir = in, s.dir
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: owner, Setpgid: true} // so that an interrupt leaves the shell to tidy up
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.owner, Setpgid: true} // so that an interrupt leaves the shell to tidy up
 	if err := cmd.Start(); err != nil {
 		return errors.Join(err, in.Close(), commands.Close())
 	}
@@ -252,6 +254,20 @@ func (s *Server) Append(name, text string) error {
 	}
 	_, err = f.WriteString(text)
 	return errors.Join(err, f.Close())
+}
+
+// Make makes an empty file in the server's data directory, which nobody else can read.
+func (s *Server) Make(name string) error {
+	path := filepath.Join(s.data(), name)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	err = f.Close()
+	if s.owner != nil {
+		err = errors.Join(err, os.Chown(path, int(s.owner.Uid), int(s.owner.Gid)))
+	}
+	return err
 }
 
 // Replace replaces a file of the server's data directory, whose owner and mode it

@@ -57,6 +57,22 @@ func ended(err error) bool {
 	return code == "" || strings.HasPrefix(code, "57P") || strings.HasPrefix(code, "08")
 }
 
+// dropped tells whether a connection ended that was there before, so that the call may
+// go better on a new one.
+func dropped(err error) bool {
+	if err == nil {
+		return false
+	}
+	if connect := (*pgconn.ConnectError)(nil); errors.As(err, &connect) {
+		return false
+	}
+	if code := codeOf(err); code != "" {
+		return strings.HasPrefix(code, "57P") || strings.HasPrefix(code, "08")
+	}
+	var network net.Error
+	return errors.As(err, &network) || lost(err)
+}
+
 // plain gives an error of the server's the sentinel and the hint that fit. What has
 // one stays as it is.
 func (t *Tier) plain(err error) error {

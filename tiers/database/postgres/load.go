@@ -48,13 +48,19 @@ type lender interface {
 	lend(ctx context.Context, fn func(q querier) error) error
 }
 
-// lend lends fn the pool.
+// lend lends fn the pool, twice when a connection has ended that lay idle: after a
+// restart of the server none of them is good any more.
 func (t *Tier) lend(ctx context.Context, fn func(q querier) error) error {
 	if err := t.enter(ctx); err != nil {
 		return err
 	}
 	defer t.leave()
-	return left(ctx, fn(t.read))
+	err := fn(t.read)
+	if ctx.Err() == nil && dropped(err) {
+		t.read.Reset()
+		err = fn(t.read)
+	}
+	return left(ctx, err)
 }
 
 // ask collects the answer of a query.
@@ -143,6 +149,7 @@ func (t *Tier) loadMany(ctx context.Context, from lender, ks []tiers.Key) ([]tie
 	}
 	hits := int64(0)
 	err := from.lend(ctx, func(q querier) error {
+		hits = 0
 		for s, at := range spaces {
 			names := make([]string, 0, len(at))
 			for name := range at {

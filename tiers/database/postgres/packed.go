@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -27,10 +28,17 @@ func (p *packed) bytes() int { return len(p.Name) + len(p.value) + p.found.bytes
 
 // flags are those of the row.
 func (p *packed) flags() int32 {
-	if p.Codec == "json" && p.Flags == 0 && json.Valid(p.value) && utf8.Valid(p.value) {
+	if p.Codec == "json" && p.Flags == 0 && json.Valid(p.value) && utf8.Valid(p.value) && readable(p.value) {
 		return isText
 	}
 	return int32(p.Flags)
+}
+
+// readable tells whether the server can work with a text of JSON: with a NUL or half a
+// surrogate pair, both of which only come escaped, it can't, nor then with any query
+// that meets the record.
+func readable(text []byte) bool {
+	return !bytes.Contains(text, []byte(`\u0000`)) && !bytes.Contains(text, []byte(`\ud`)) && !bytes.Contains(text, []byte(`\uD`))
 }
 
 func (t *Tier) prepare(r *tiers.Record) (*packed, error) {

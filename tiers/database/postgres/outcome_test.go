@@ -1,0 +1,235 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sagestore/sagestore/internal/pgtest"
+	"github.com/sagestore/sagestore/tiers"
+)
+
+func named(name string) tiers.Key { return tiers.Key{Category: "test", Name: name} }
+
+func record(name, value string) tiers.Record {
+	return tiers.Record{Key: named(name), Value: []byte(value), Codec: "raw"}
+}
+
+// behindProxy answers a configuration whose connections go through a proxy.
+func behindProxy(t *testing.T) (Config, *pgtest.Proxy) {
+	t.Helper()
+	c := shared(t)
+	p := pgtest.NewProxy(t, pgtest.Shared(t).Addr())
+	c.URL = p.URL(t, c.URL)
+	return c, p
+}
+
+func TestLostAnswerToACommitIsFoundOut(t *testing.T) {
+	c, p := behindProxy(t)
+	tier := open1(t, c)
+	first, err := tier.Save(t.Context(), record("k", "before"), tiers.Cond{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, step := range []struct {
+		why  string
+		lose func()
+	}{
+		{"the server has committed, and nobody hears it", func() { p.LoseReply(pgtest.Committed) }},
+		{"the server has not got the whole request", func() { p.LoseRequest(700) }},
+		{"the connection ended while nobody used it", p.Cut},
+	} {
+		lost := p.Lost()
+		step.lose()
+		value := fmt.Sprintf("%d%01000d", i, 0)
+		saved, err := tier.Save(t.Context(), record("k", value), tiers.Cond{})
+		if err != nil {
+			t.Fatalf("%s: %v", step.why, err)
+		}
+		if i < 2 && p.Lost() == lost {
+			t.Errorf("%s: nothing was lost", step.why)
+		}
+		got, err := tier.Load(t.Context(), named("k"))
+		if err != nil || string(got.Value) != value || got.Version != saved.Version {
+			t.Errorf("%s: loads version %d with %v, want %d", step.why, got.Version, err, saved.Version)
+		}
+		if !saved.Created.Equal(first.Created) || !got.Created.Equal(first.Created) {
+			t.Errorf("%s: it was created %v and %v, want %v", step.why, saved.Created, got.Created, first.Created)
+		}
+	}
+}
+
+func TestCommitIsNotRepeatedWhenItsAnswerIsLost(t *testing.T) {
+	c, p := behindProxy(t)
+	tier := open1(t, c)
+	for i := range 5 {
+		p.LoseReply(pgtest.Committed)
+		commit := tiers.Commit{
+			ID: fmt.Sprint("tx-", i), OnlyOnce: fmt.Sprint("once-", i),
+			Saves: []tiers.Record{record(fmt.Sprint("k", i), "v")},
+			Rows:  []tiers.Row{{Record: record("row", fmt.Sprint(i)), Tier: "cache", Owner: "o"}},
+		}
+		out, err := tier.Commit(t.Context(), commit)
+		if err != nil {
+			t.Fatalf("the commit of which the answer was lost: %v", err)
+		}
+		row, err := tier.Pending(t.Context(), "cache", named("row"))
+		if err != nil || row.Seq != out.Rows[0].Seq || row.Seq != uint64(i+1) {
+			t.Errorf("row %d waits with %v, want %d: it was stored once", row.Seq, err, i+1)
+		}
+		if committed, err := tier.Outcome(t.Context(), commit.ID); err != nil || !committed {
+			t.Errorf("its outcome is %v with %v", committed, err)
+		}
+	}
+	if p.Lost() != 5 {
+		t.Errorf("%d answers were lost, want 5", p.Lost())
+	}
+}
+
+// Calls whose connections are cut at any moment do all that they say, once.
+func TestCutConnectionsLoseAndRepeatNothing(t *testing.T) {
+	c, p := behindProxy(t)
+	tier := open1(t, c)
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		clock := tiers.SystemClock()
+		for {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			switch rand.IntN(3) {
+			case 0:
+				p.Cut()
+			case 1:
+				p.LoseReply(pgtest.Committed)
+			case 2:
+				p.LoseRequest(rand.IntN(2000))
+			}
+			_ = clock.Sleep(context.Background(), time.Duration(rand.IntN(30))*time.Millisecond)
+		}
+	})
+	const callers, each = 8, 25
+	var mu sync.Mutex
+	counted := 0
+	var all sync.WaitGroup
+	for range callers {
+		all.Go(func() {
+			for range each {
+				for {
+					ok, err := count(t.Context(), tier)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if ok {
+						break
+					}
+				}
+				mu.Lock()
+				counted++
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	close(done)
+	wg.Wait()
+	p.LoseReply("\x00never said\x00")
+	p.LoseRequest(1 << 30)
+	got, err := tier.Load(t.Context(), named("count"))
+	if err != nil || len(got.Value) != callers*each || counted != callers*each {
+		t.Errorf("%d steps are stored and %d were counted with %v, want %d", len(got.Value), counted, err, callers*each)
+	}
+	t.Logf("%d connections were cut in the middle", p.Lost())
+}
+
+// count makes the value one byte longer, and tells whether it did.
+func count(ctx context.Context, tier *Tier) (bool, error) {
+	now, err := tier.Load(ctx, named("count"))
+	switch {
+	case errors.Is(err, tiers.ErrUnavailable):
+		return false, nil
+	case err != nil && !errors.Is(err, tiers.ErrNotFound):
+		return false, err
+	}
+	_, err = tier.Save(ctx, record("count", string(now.Value)+"x"), tiers.If(now.Version))
+	switch {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, tiers.ErrConflict), errors.Is(err, tiers.ErrExists), errors.Is(err, tiers.ErrUnavailable):
+		return false, nil
+	}
+	return false, err
+}
+
+func TestRestartOfTheServerIsSurvived(t *testing.T) {
+	srv := pgtest.Start(t, pgtest.Config{NoSync: true})
+	tier := open1(t, Config{URL: srv.URL("postgres")})
+	for name, stop := range map[string]func(testing.TB){"killed": srv.Kill, "stopped": srv.Stop} {
+		if _, err := tier.Save(t.Context(), record(name, "before"), tiers.Cond{}); err != nil {
+			t.Fatal(err)
+		}
+		unlock, ok, err := tier.Lock(t.Context(), name)
+		if err != nil || !ok {
+			t.Fatalf("lock: %v, %v", ok, err)
+		}
+		stop(t)
+		if _, err := tier.Save(t.Context(), record("k", "v"), tiers.Cond{}); !errors.Is(err, tiers.ErrUnavailable) {
+			t.Errorf("%s: a save answers %v, want ErrUnavailable", name, err)
+		}
+		if _, err := tier.Load(t.Context(), named(name)); !errors.Is(err, tiers.ErrUnavailable) {
+			t.Errorf("%s: a load answers %v, want ErrUnavailable", name, err)
+		}
+		srv.Restart(t)
+		got, err := tier.Load(t.Context(), named(name))
+		if errors.Is(err, tiers.ErrUnavailable) { // the one connection that looked alive
+			got, err = tier.Load(t.Context(), named(name))
+		}
+		if err != nil || string(got.Value) != "before" {
+			t.Errorf("%s and started again it loads %q with %v", name, got.Value, err)
+		}
+		if _, err := tier.Save(t.Context(), record("k", "v"), tiers.Cond{}); err != nil {
+			t.Errorf("%s and started again a save answers %v", name, err)
+		}
+		// The lock is asked for on a new connection, which takes again what it had.
+		tier.locks.look(t.Context())
+		other := open1(t, Config{URL: srv.URL("postgres")})
+		if _, ok, err := other.Lock(t.Context(), name); ok || err != nil {
+			t.Errorf("%s and started again another handle gets the lock: %v, %v", name, ok, err)
+		}
+		unlock()
+	}
+}
+
+func TestFrozenServerHoldsNobodyBeyondTheDeadline(t *testing.T) {
+	srv := pgtest.Start(t, pgtest.Config{NoSync: true})
+	tier := open1(t, Config{URL: srv.URL("postgres")})
+	if _, err := tier.Save(t.Context(), record("k", "v"), tiers.Cond{}); err != nil {
+		t.Fatal(err)
+	}
+	srv.Freeze(t)
+	for name, call := range map[string]func(ctx context.Context) error{
+		"load":   func(ctx context.Context) error { _, err := tier.Load(ctx, named("k")); return err },
+		"save":   func(ctx context.Context) error { _, err := tier.Save(ctx, record("k", "w"), tiers.Cond{}); return err },
+		"delete": func(ctx context.Context) error { _, err := tier.Delete(ctx, named("k"), tiers.Cond{}); return err },
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		begun := time.Now()
+		err := call(ctx)
+		cancel()
+		if took := time.Since(begun); !errors.Is(err, context.DeadlineExceeded) || took > 2*time.Second {
+			t.Errorf("%s answers %v after %v", name, err, took)
+		}
+	}
+	srv.Thaw(t)
+	if _, err := tier.Load(t.Context(), named("k")); err != nil {
+		t.Errorf("a load afterwards answers %v", err)
+	}
+}
