@@ -27,7 +27,7 @@ func TestAgentsRestoredFromABackupAreFoundAgain(t *testing.T) {
 	must(s.Delete(ctx, "b"))(t)
 	must(s.AppendMessage(ctx, c.ID, agent.NewMessage(agent.User, "a late apple")))(t)
 	must(s.DeleteCheckpoint(ctx, "a", point.ID))(t)
-	wantFound(t, "later", s, agent.Query{Text: "apple", Mode: agent.ByWords}, "an apple", "a late apple")
+	wantFound(t, "later", s, agent.Query{Text: "apple", Mode: agent.ByWords}, "a late apple", "an apple")
 
 	b := must(m.Backups(ctx))(t)
 	all := []string{"agent.state", "agent.conversations", "agent.checkpoints", "agent.fields"}

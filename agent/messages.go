@@ -141,7 +141,7 @@ func (e *edit) write(ctx context.Context, u *unit, cu string, seq uint64, old js
 		}
 	}
 	key := messageKey(e.au, cu, seq)
-	return e.put(ctx, u, messagePart(cu, seq), key, old, raw, e.indexed(m)...)
+	return e.put(ctx, u, messagePart(cu, seq), key, old, raw, e.indexed(cu, m)...)
 }
 
 func (e *edit) callKey(cu, id string) string {

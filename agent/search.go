@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -17,8 +18,8 @@ type Mode string
 // The modes of a search.
 const (
 	// Contains looks for the text as it is, but for upper and lower case, anywhere in
-	// a message. It answers conversations, each with its newest such message: that
-	// with the newest one first.
+	// a message. It answers conversations, each with its newest such message by the
+	// messages' times: that with the newest one first.
 	Contains Mode = "contains"
 	// ByWords looks for messages that have all words of the text, whatever is between
 	// them, and answers the best first, see [Hit].Rank. Where words are written
@@ -61,9 +62,10 @@ type Hit struct {
 	Snippet    string `json:"snippet"`
 	Highlights []Span `json:"highlights,omitempty"`
 
-	// Rank is above 0 and below 1: the more often the words are in a message, and
-	// the shorter it is, the higher. It depends on nothing but the message and the
-	// query. Hits of one rank come newest first. It is 0 for Contains.
+	// Rank is above 0 and below 1, in sixteen steps: the more often a word is in a
+	// message, and the shorter it is, the higher; of several words the lowest counts.
+	// It depends on nothing but the message and the query. Hits of one rank come
+	// newest first. It is 0 for Contains.
 	Rank float64 `json:"rank,omitempty"`
 }
 
@@ -77,10 +79,10 @@ type Span struct {
 // agent.conversations whose home is a database has a full-text index, unless it is
 // encrypted; elsewhere, in a transaction, and for fewer than three characters that a
 // message should contain, the messages of the agent, or of all, are read one by one.
-// With an index, the time it takes grows with the number of messages that have the
-// words, or the characters, and not with those that are there: each is loaded and
-// looked at, and what fits is sorted; the contents of those that are answered alone
-// are kept. The first 256 KiB of a message are searched.
+// With an index the best are found first, whether few or very many messages have the
+// words or the characters, and the time it takes hardly depends on how many there are.
+// It may, when a filter by tag, time or archived leaves few of many. The first 256 KiB
+// of a message are searched.
 //
 // A query without text is tiers.ErrType, and so is an unknown mode or role and a
 // limit below 0. An agent that is not there has no messages. When some messages
@@ -107,7 +109,7 @@ func (s *Store) search(ctx context.Context, q Query) ([]Hit, error) {
 	case err != nil:
 		return nil, err
 	case x != nil:
-		all, err = s.lookUp(ctx, x, m)
+		all, err = s.lookUp(ctx, x, m, limit)
 	default:
 		err = s.view(ctx, func(s *Store) error {
 			all, bad, err = s.scan(ctx, m)
@@ -147,10 +149,10 @@ func (q *Query) check() (limit int, err error) {
 
 // match is a message that was found, without its content.
 type match struct {
-	at   *placed
-	seq  uint64
-	time time.Time
-	rank float64
+	at    *placed
+	seq   uint64
+	time  time.Time
+	grade uint8
 }
 
 // placed is a conversation and where it is.
@@ -162,20 +164,20 @@ func (m *matcher) best(all []match) []match {
 	if m.mode == Contains {
 		newest := make(map[*placed]match, len(all))
 		for _, one := range all {
-			if one.seq > newest[one.at].seq {
+			if had, ok := newest[one.at]; !ok || one.compare(had) < 0 {
 				newest[one.at] = one
 			}
 		}
-		all = all[:0]
-		for _, one := range newest {
-			all = append(all, one)
-		}
+		all = slices.AppendSeq(all[:0], maps.Values(newest))
 	}
-	slices.SortFunc(all, func(a, b match) int {
-		return cmp.Or(cmp.Compare(b.rank, a.rank), b.time.Compare(a.time),
-			strings.Compare(a.at.id, b.at.id), cmp.Compare(b.seq, a.seq))
-	})
+	slices.SortFunc(all, match.compare)
 	return all
+}
+
+// compare is the order of hits.
+func (a match) compare(b match) int {
+	return cmp.Or(cmp.Compare(b.grade, a.grade), b.time.Compare(a.time),
+		strings.Compare(a.at.id, b.at.id), cmp.Compare(b.seq, a.seq))
 }
 
 // hits loads the first of the matches. One that was changed meanwhile is passed
@@ -206,7 +208,10 @@ func (s *Store) hits(ctx context.Context, m *matcher, all []match, limit int) (h
 			if len(spans) == 0 || !m.wants(msg.Role, msg.At) {
 				continue
 			}
-			h := Hit{AgentID: one.at.agentID, ConversationID: one.at.id, Message: msg, Rank: one.rank}
+			h := Hit{AgentID: one.at.agentID, ConversationID: one.at.id, Message: msg}
+			if m.mode == ByWords {
+				h.Rank = rankOf(one.grade)
+			}
 			h.Snippet, h.Highlights = snippet(msg.Content, spans)
 			hits = append(hits, h)
 		}

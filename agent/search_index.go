@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 	"unicode/utf8"
 
 	seg "github.com/sagestore/sagestore/internal/segment"
@@ -15,28 +16,39 @@ import (
 )
 
 // indexed answers how a message is saved so that a search finds it.
-func (s *Store) indexed(m *Message) []manager.SaveOption {
-	if root := s.core.root; root != nil {
+func (e *edit) indexed(cu string, m *Message) []manager.SaveOption {
+	if root := e.core.root; root != nil {
 		if _, ok := root.conversations.Index(); !ok {
 			return nil
 		}
 	}
-	return []manager.SaveOption{manager.Indexed(textOf(m.Content))}
+	return []manager.SaveOption{manager.Indexed(textOf(e.au, cu, &searchedRecord{Role: m.Role, Content: m.Content, At: m.At}))}
 }
 
-// textOf is what a message is found by.
-func textOf(content string) tiers.IndexText {
-	content = searched(content)
+// textOf is what a message of a conversation is found by.
+func textOf(au, cu string, r *searchedRecord) tiers.IndexText {
+	content := searched(r.Content)
 	all := seg.Words(content)
-	t := tiers.IndexText{Words: make([]string, 0, len(all)), Text: seg.Fold(content)}
-	seen := make(map[string]struct{}, len(all))
+	counts := make(map[string]int, len(all))
+	t := tiers.IndexText{Text: seg.Fold(content), Order: orderOf(r.At), Marks: []string{au, cu}}
 	for _, w := range all {
-		if _, twice := seen[w.Text]; !twice {
-			seen[w.Text] = struct{}{}
+		if counts[w.Text]++; counts[w.Text] == 1 {
 			t.Words = append(t.Words, w.Text)
 		}
 	}
+	t.Grades = make([]uint8, len(t.Words))
+	for i, w := range t.Words {
+		t.Grades[i] = gradeOf(counts[w], len(all))
+	}
+	if slices.Contains(Roles(), r.Role) {
+		t.Marks = append(t.Marks, string(r.Role))
+	}
 	return t
+}
+
+// orderOf is what the index knows of a message's time: steps of 64 microseconds.
+func orderOf(at time.Time) int64 {
+	return min(max(at.UnixMicro()>>6, 0), tiers.MaxOrder)
 }
 
 // finder is what the searches of a store share.
@@ -121,8 +133,8 @@ func (s *Store) fillIndex(ctx context.Context, x *manager.Index) (whole bool, er
 				continue // a scan can't read it either
 			}
 			r, err := s.decodeSearched(f.Name, entry.Value)
-			if err == nil {
-				texts = append(texts, manager.Text{Key: f.Name, Version: entry.Version, Text: textOf(r.Content)})
+			if au, cu, ok := innerNames(f.Name); ok && err == nil {
+				texts = append(texts, manager.Text{Key: f.Name, Version: entry.Version, Text: textOf(au, cu, &r)})
 				tried[f.Name] = struct{}{}
 			}
 		}
@@ -147,15 +159,24 @@ func (s *Store) fillIndex(ctx context.Context, x *manager.Index) (whole bool, er
 	}), err
 }
 
-// lookUp looks at the messages that the index names.
-func (s *Store) lookUp(ctx context.Context, x *manager.Index, m *matcher) (all []match, err error) {
+// lookUp looks at the messages that the index names, and answers those that are
+// looked for: all, or at least the best, as many as the limit says.
+func (s *Store) lookUp(ctx context.Context, x *manager.Index, m *matcher, limit int) (all []match, err error) {
 	q := tiers.Search{Prefix: atMessage, Words: m.words, Part: m.part}
+	if m.Role != "" {
+		q.Marks = append(q.Marks, string(m.Role))
+	}
 	if m.AgentID != "" {
 		au, found, err := s.agent(ctx, m.AgentID)
 		if err != nil || !found {
 			return nil, err
 		}
 		q.Prefix += au + "/"
+		q.Marks = append(q.Marks, au)
+	}
+	l := &looking{Store: s, matcher: m, learned: make(map[string]bool), places: make(map[string]*placed)}
+	if x.Ranks() {
+		return (&topmost{looking: l, index: x, limit: limit, newest: make(map[*placed]match)}).search(ctx, q)
 	}
 	found, err := x.Search(ctx, q)
 	if err != nil {
@@ -165,9 +186,35 @@ func (s *Store) lookUp(ctx context.Context, x *manager.Index, m *matcher) (all [
 	for i, f := range found {
 		names[i] = f.Name
 	}
+	return l.lookAll(ctx, names)
+}
+
+// innerNames are those of the agent and the conversation in the key of a message.
+func innerNames(key string) (au, cu string, ok bool) {
+	rest, ok := strings.CutPrefix(key, atMessage)
+	if !ok {
+		return "", "", false
+	}
+	au, rest, ok = strings.Cut(rest, "/")
+	cu, _, more := strings.Cut(rest, "/")
+	return au, cu, ok && more
+}
+
+// looking are the messages that an index names, looked at in batches.
+type looking struct {
+	*Store
+	*matcher
+	learned map[string]bool    // agents whose heads were read
+	places  map[string]*placed // by inner name of a conversation; nil when it is not looked at
+	keys    []string
+	at      []*placed // aligned
+	found   []match
+}
+
+// lookAll looks at all messages of some names; of those that should contain a text
+// not at more of a conversation than it takes.
+func (l *looking) lookAll(ctx context.Context, names []string) (all []match, err error) {
 	slices.Sort(names)
-	l := &looking{Store: s, matcher: m}
-	learned := make(map[string]bool)
 	for len(names) > 0 {
 		conversation := names[0][:strings.LastIndexByte(names[0], '/')+1]
 		n := 1
@@ -176,15 +223,8 @@ func (s *Store) lookUp(ctx context.Context, x *manager.Index, m *matcher) (all [
 		}
 		some := names[:n]
 		names = names[n:]
-		au, cu, _ := strings.Cut(strings.TrimPrefix(conversation, atMessage), "/")
-		at, err := s.place(ctx, m, au, strings.TrimSuffix(cu, "/"), learned)
-		switch {
-		case err != nil:
-			return nil, err
-		case at == nil:
-		case m.mode == Contains:
-			err = l.newest(ctx, at, some)
-		default:
+		at, err := l.placeOf(ctx, some[0])
+		if err == nil && at != nil {
 			err = l.all(ctx, at, some)
 		}
 		if err != nil {
@@ -194,30 +234,21 @@ func (s *Store) lookUp(ctx context.Context, x *manager.Index, m *matcher) (all [
 	return l.found, l.flush(ctx)
 }
 
-// looking are the messages that an index names, looked at in batches.
-type looking struct {
-	*Store
-	*matcher
-	keys  []string
-	at    []*placed // aligned
-	found []match
-}
-
-// newest looks at messages of a conversation, given in order, from the last on until
-// one is what is looked for: so what is in most messages is found soon.
-func (l *looking) newest(ctx context.Context, at *placed, keys []string) error {
-	had := len(l.found)
-	for n := 1; len(keys) > 0 && len(l.found) == had; n = min(4*n, chunk) {
-		from := max(0, len(keys)-n)
-		if err := l.all(ctx, at, keys[from:]); err != nil {
-			return err
-		}
-		if err := l.flush(ctx); err != nil {
-			return err
-		}
-		keys = keys[:from]
+// placeOf answers the conversation of a message's key, nil when it is gone or not
+// looked at.
+func (l *looking) placeOf(ctx context.Context, key string) (*placed, error) {
+	au, cu, ok := innerNames(key)
+	if !ok {
+		return nil, nil //nolint:nilnil // it is no message
 	}
-	return nil
+	if at, known := l.places[cu]; known {
+		return at, nil
+	}
+	at, err := l.place(ctx, l.matcher, au, cu, l.learned)
+	if err == nil {
+		l.places[cu] = at
+	}
+	return at, err
 }
 
 // all looks at all the messages, some of them when more have come.

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	seg "github.com/sagestore/sagestore/internal/segment"
+	"github.com/sagestore/sagestore/tiers"
 )
 
 // matcher tells whether a message is what a query looks for, and how much. It is
@@ -57,18 +58,24 @@ func searched(content string) string {
 	return content[:end]
 }
 
-// The rank of a message is that of BM25 without what depends on other messages.
-const (
-	rankGrowth  = 1.2
-	rankLength  = 0.75
-	usualLength = 100 // words of a message
-)
+// gradeOf tells how much a message is about a word that is in it so often, of so many
+// words in all: what BM25 says without what depends on other messages, a number from 0
+// to 1, in MaxGrade+1 steps. It is made of whole numbers, so that it is the same on
+// every machine.
+func gradeOf(times, words int) uint8 {
+	t, n := uint64(times), uint64(words)                                 //nolint:gosec // they are counts
+	return uint8((tiers.MaxGrade + 1) * 1000 * t / (1000*t + 300 + 9*n)) //nolint:gosec // up to MaxGrade
+}
 
-// rank tells whether a content is what is looked for, and its rank.
-func (m *matcher) rank(content string) (rank float64, ok bool) {
+// rankOf is what a hit says of its grade.
+func rankOf(grade uint8) float64 { return (float64(grade) + 1) / (tiers.MaxGrade + 2) }
+
+// grade tells whether a content is what is looked for, and how much it is about that
+// of the words which it is about least.
+func (m *matcher) grade(content string) (grade uint8, ok bool) {
 	content = searched(content)
 	if m.mode == Contains {
-		return 0, strings.Contains(seg.Fold(content), m.part)
+		return tiers.MaxGrade, strings.Contains(seg.Fold(content), m.part)
 	}
 	all := seg.Words(content)
 	counts := make([]int, len(m.words))
@@ -77,14 +84,14 @@ func (m *matcher) rank(content string) (rank float64, ok bool) {
 			counts[i]++
 		}
 	}
-	damp := rankGrowth * (1 - rankLength + rankLength*float64(len(all))/usualLength)
+	grade = tiers.MaxGrade
 	for _, n := range counts {
 		if n == 0 {
 			return 0, false
 		}
-		rank += float64(n) / (float64(n) + damp)
+		grade = min(grade, gradeOf(n, len(all)))
 	}
-	return rank / float64(len(m.words)), true
+	return grade, true
 }
 
 // spans answers what of a content was found, in order; none when it is not what is
@@ -94,7 +101,7 @@ func (m *matcher) spans(content string) (spans []Span) {
 	if m.mode == Contains {
 		return partsOf(content, m.part)
 	}
-	if _, ok := m.rank(content); !ok {
+	if _, ok := m.grade(content); !ok {
 		return nil
 	}
 	for _, w := range seg.Words(content) {

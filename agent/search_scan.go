@@ -111,9 +111,6 @@ func (s *Store) scanOne(ctx context.Context, m *matcher, at *placed, all []match
 			continue
 		}
 		all = append(all, one)
-		if m.mode == Contains {
-			return all, nil // the newest is what is answered
-		}
 	}
 	return all, nil
 }
@@ -124,8 +121,8 @@ func (m *matcher) look(at *placed, key string, r *searchedRecord) (one match, ok
 	if !ok || !m.wants(r.Role, r.At) {
 		return one, false
 	}
-	rank, ok := m.rank(r.Content)
-	return match{at: at, seq: seq, time: r.At, rank: rank}, ok
+	grade, ok := m.grade(r.Content)
+	return match{at: at, seq: seq, time: r.At, grade: grade}, ok
 }
 
 // joined is errors.Join that leaves a single error as it is.

@@ -60,6 +60,34 @@ func (x *Index) Search(ctx context.Context, s tiers.Search) (found []tiers.Found
 	return found, err
 }
 
+// Ranks tells whether the home finds the best first, see [Index.Top].
+func (x *Index) Ranks() bool {
+	_, ok := x.searcher.(tiers.TopSearcher)
+	return ok
+}
+
+// Top hands out the keys of all entries that s looks for, as Search answers them, in
+// the order of [tiers.TopSearcher] until fn answers false. It is tiers.ErrUnsupported
+// where the home does not rank. fn may work with the manager.
+func (x *Index) Top(ctx context.Context, s tiers.Search, fn func(tiers.Ranked) bool) error {
+	s.Namespace, s.Category = x.namespace, x.route.category
+	return x.do(ctx, "search", func(ctx context.Context) error {
+		top, ok := x.searcher.(tiers.TopSearcher)
+		if !ok {
+			return tiers.ErrUnsupported
+		}
+		for r, err := range top.Top(ctx, s) {
+			if err != nil {
+				return err
+			}
+			if !fn(r) {
+				return nil
+			}
+		}
+		return nil
+	})
+}
+
 // Missing answers up to limit entries whose key begins with prefix, beginning
 // after one, that were saved without a text.
 func (x *Index) Missing(ctx context.Context, prefix, after string, limit int) (found []tiers.Found, err error) {

@@ -68,7 +68,6 @@ const (
 	applyRow      = `INSERT OR REPLACE INTO records
 		(namespace, category, key, codec, schema, flags, version, created, updated, expires, value)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	applyFound = applyRow + ` RETURNING rowid`
 )
 
 // maxVersion bounds the versions that Apply takes: no clock gets there, and there
@@ -144,19 +143,17 @@ func (x *tx) apply(p *packed, c tiers.Cond) error {
 			return err
 		}
 	}
+	if err := x.settle(p.found); err != nil {
+		return err
+	}
 	args := []driver.Value{
 		p.Namespace, p.Category, p.Name, p.Codec, int64(p.Schema), p.flags(),
 		micro(p.Version), tiers.ToMicro(p.Created), tiers.ToMicro(p.Updated), tiers.ToMicro(p.Expires), p.value,
 	}
-	if p.found == nil {
-		_, err = x.exec(applyRow, args...)
+	if _, err = x.exec(applyRow, args...); err != nil {
 		return err
 	}
-	rowid, err := x.number(applyFound, args...)
-	if err != nil {
-		return err
-	}
-	return x.index(rowid, p.found)
+	return x.index(p.found)
 }
 
 // prepareAll makes all records ready, or answers what is wrong with each.

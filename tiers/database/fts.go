@@ -2,42 +2,53 @@ package database
 
 import (
 	"context"
-	"database/sql/driver"
 	"fmt"
-	"strings"
 
 	"github.com/sagestore/sagestore/tiers"
 )
 
-// The full-text index is two tables of FTS5 without content, by the rowid of the
-// record. A row that has an entry says so in its flags, above those of
-// tiers.Flags: so nothing but the saves and deletes of such records pays for the
-// index. A trigger removes the entry with the row, whoever deletes it. An update
-// has none, since it would make every save slower; instead a save leaves a row
-// with an entry alone until unindex has removed the entry.
+// The full-text index is two tables of FTS5 without content. An entry has a place, a
+// number by which tiers.IndexText.Order sorts, so that FTS5, which yields rows by
+// their numbers, yields the last ones first. The row of a record that has an entry
+// says where in its flags, above those of tiers.Flags: so nothing but the saves and
+// deletes of such records pays for the index. A trigger removes the entry with the
+// row, whoever deletes it. An update has none, since it would make every save slower;
+// instead a save leaves a row with an entry alone until unindex has removed the entry.
 
-// isIndexed is the flag of a row that has an entry; SQL says 256.
-const isIndexed = 1 << 8
+const (
+	// flagBits are those of tiers.Flags in the flags of a row. The rest is the place,
+	// which is above 0; SQL says 8 and 256.
+	flagBits  = 8
+	isIndexed = 1 << flagBits
+	// placeBits are those of a place that tell apart entries of one order.
+	placeBits = 8
+)
 
 const (
 	indexWords  = `INSERT INTO search_words (rowid, words) VALUES (?, ?)`
 	indexText   = `INSERT INTO search_parts (rowid, text) VALUES (?, ?)`
-	indexedRow  = `SELECT rowid, version, expires FROM records WHERE namespace = ? AND category = ? AND key = ? AND flags >= 256`
+	lastPlace   = `SELECT flags >> 8 FROM records INDEXED BY records_found WHERE flags >= 256 AND flags >> 8 < ? ORDER BY flags >> 8 DESC LIMIT 1`
+	indexedRow  = `SELECT rowid, version, expires, flags >> 8 FROM records WHERE namespace = ? AND category = ? AND key = ? AND flags >= 256`
 	unflagRow   = `UPDATE records SET flags = flags & 255 WHERE rowid = ?`
 	dropWords   = `DELETE FROM search_words WHERE rowid = ?`
 	dropText    = `DELETE FROM search_parts WHERE rowid = ?`
 	raiseGaps   = `UPDATE counters SET value = value + 1 WHERE name = 'unindexed'`
 	loadGaps    = `SELECT value FROM counters WHERE name = 'unindexed'`
 	reindexRow  = `SELECT rowid, flags FROM records WHERE namespace = ? AND category = ? AND key = ? AND version = ?`
-	flagRow     = `UPDATE records SET flags = flags | 256 WHERE rowid = ?`
-	strayWords  = `SELECT count(*) FROM search_words_docsize WHERE id NOT IN (SELECT rowid FROM records WHERE flags >= 256)`
-	strayParts  = `SELECT count(*) FROM search_parts_docsize WHERE id NOT IN (SELECT rowid FROM records WHERE flags >= 256)`
+	flagRow     = `UPDATE records SET flags = flags & 255 | ? WHERE rowid = ?`
+	strayWords  = `SELECT count(*) FROM search_words_docsize WHERE id NOT IN (SELECT flags >> 8 FROM records WHERE flags >= 256)`
+	strayParts  = `SELECT count(*) FROM search_parts_docsize WHERE id NOT IN (SELECT flags >> 8 FROM records WHERE flags >= 256)`
 	lackEntries = `SELECT count(*) FROM records WHERE flags >= 256 AND
-		(rowid NOT IN (SELECT id FROM search_words_docsize) OR rowid NOT IN (SELECT id FROM search_parts_docsize))`
+		(flags >> 8 NOT IN (SELECT id FROM search_words_docsize) OR flags >> 8 NOT IN (SELECT id FROM search_parts_docsize))`
+	sharedPlace = `SELECT count(*) - count(DISTINCT flags >> 8) FROM records WHERE flags >= 256`
 )
 
 // indexed is the text of a record in the full-text index.
-type indexed struct{ words, text string }
+type indexed struct {
+	words, text string
+	order       int64
+	place       int64 // where the entry is or will be; settle decides
+}
 
 func (f *indexed) bytes() int {
 	if f == nil {
@@ -55,18 +66,45 @@ func packIndex(r *tiers.Record) (*indexed, error) {
 	if err := r.Index.Check(); err != nil {
 		return nil, err
 	}
-	return &indexed{words: strings.Join(r.Index.Words, " "), text: r.Index.Text}, nil
+	return &indexed{words: entryWords(r.Index), text: entryText(r.Index), order: r.Index.Order}, nil
 }
 
-// index makes the entry of a row that has none.
-func (x *tx) index(rowid int64, f *indexed) error {
+// settle decides where the entry goes that a save is about to make: behind the last
+// one of its order. When that order is full it goes on in the next, so that the
+// place says the order of the entry or a higher one.
+func (x *tx) settle(f *indexed) error {
 	if f == nil {
 		return nil
 	}
-	if _, err := x.exec(indexWords, rowid, f.words); err != nil {
+	from, to := max(f.order<<placeBits, 1), (f.order+1)<<placeBits
+	if x.full.order == f.order && x.full.to > to {
+		from, to = x.full.to-1<<placeBits, x.full.to
+	}
+	for ; ; from, to = to, to+1<<placeBits {
+		last, err := x.number(lastPlace, to)
+		if err != nil {
+			return err
+		}
+		if f.place = max(from, last+1); f.place < to {
+			x.full = fullOrder{f.order, to}
+			return nil
+		}
+	}
+}
+
+// fullOrder is where entries of an order go that has no place left: below to. What is
+// known of it saves a look at all that are full, when very many come of one order.
+type fullOrder struct{ order, to int64 }
+
+// index makes the entry of a row that has none, where settle has said.
+func (x *tx) index(f *indexed) error {
+	if f == nil {
+		return nil
+	}
+	if _, err := x.exec(indexWords, f.place, f.words); err != nil {
 		return err
 	}
-	_, err := x.exec(indexText, rowid, f.text)
+	_, err := x.exec(indexText, f.place, f.text)
 	return err
 }
 
@@ -80,6 +118,7 @@ func (x *tx) unindex(k tiers.Key, c tiers.Cond, now int64) (done bool, err error
 	rowid, _ := row[0].(int64)
 	version, _ := row[1].(int64)
 	expires, _ := row[2].(int64)
+	place, _ := row[3].(int64)
 	if expires != 0 && expires <= now {
 		version = 0
 	}
@@ -90,7 +129,7 @@ func (x *tx) unindex(k tiers.Key, c tiers.Cond, now int64) (done bool, err error
 	if _, err := x.exec(unflagRow, rowid); err != nil {
 		return false, err
 	}
-	return true, x.dropEntry(rowid)
+	return true, x.dropEntry(place)
 }
 
 // raiseGaps notes that records have come without an entry.
@@ -109,11 +148,11 @@ func (t *Tier) Gaps(ctx context.Context) (n uint64, err error) {
 	return n, t.failed("search", tiers.Key{}, err)
 }
 
-func (x *tx) dropEntry(rowid int64) error {
-	if _, err := x.exec(dropWords, rowid); err != nil {
+func (x *tx) dropEntry(place int64) error {
+	if _, err := x.exec(dropWords, place); err != nil {
 		return err
 	}
-	_, err := x.exec(dropText, rowid)
+	_, err := x.exec(dropText, place)
 	return err
 }
 
@@ -155,23 +194,26 @@ func (x *tx) reindex(p *packed) error {
 		return nil
 	}
 	if flags >= isIndexed {
-		err = x.dropEntry(rowid)
-	} else {
-		_, err = x.exec(flagRow, rowid)
+		if err := x.dropEntry(flags >> flagBits); err != nil {
+			return err
+		}
 	}
-	if err != nil {
+	if err := x.settle(p.found); err != nil {
 		return err
 	}
-	return x.index(rowid, p.found)
+	if _, err := x.exec(flagRow, p.found.place<<flagBits, rowid); err != nil {
+		return err
+	}
+	return x.index(p.found)
 }
 
 // checkIndex compares the full-text index of a copy with its records. That each of
 // its tables is sound, PRAGMA integrity_check has told.
 func (d *copied) checkIndex(ctx context.Context, c *conn) error {
-	if d.schema < 4 {
-		return nil
+	if d.schema < 6 {
+		return nil // its index was another one, which nobody uses any more
 	}
-	for _, query := range []string{strayWords, strayParts, lackEntries} {
+	for _, query := range []string{strayWords, strayParts, lackEntries, sharedPlace} {
 		n, err := c.number(ctx, query)
 		if err != nil {
 			return err
@@ -181,38 +223,4 @@ func (d *copied) checkIndex(ctx context.Context, c *conn) error {
 		}
 	}
 	return nil
-}
-
-// allOf writes a query of FTS5 for all of these, but for those that would make it
-// too long: more is found then, which the caller sorts out.
-func allOf(terms []string) driver.Value {
-	const most = 48
-	var b strings.Builder
-	seen := make(map[string]bool, len(terms))
-	for _, term := range terms {
-		if seen[term] || len(seen) == most {
-			continue
-		}
-		if len(seen) > 0 {
-			b.WriteString(" AND ")
-		}
-		seen[term] = true
-		b.WriteByte('"')
-		b.WriteString(strings.ReplaceAll(term, `"`, `""`))
-		b.WriteByte('"')
-	}
-	return b.String()
-}
-
-// trigrams are the parts of three characters of a text.
-func trigrams(text string) (all []string) {
-	var starts []int // of the characters
-	for i := range text {
-		starts = append(starts, i)
-	}
-	starts = append(starts, len(text))
-	for i := 3; i < len(starts); i++ {
-		all = append(all, text[starts[i-3]:starts[i]])
-	}
-	return all
 }

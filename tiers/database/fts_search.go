@@ -9,67 +9,153 @@ import (
 	"github.com/sagestore/sagestore/tiers"
 )
 
-var _ tiers.Searcher = (*Tier)(nil)
+var _ tiers.TopSearcher = (*Tier)(nil)
 
-// searchRows is how many entries of the index a page of a search yields.
-const searchRows = 1024
+// searchRows is how many entries of the index a page of a search yields, topRows how
+// many the first page of the best ones does.
+const (
+	searchRows = 1024
+	topRows    = 64
+)
+
+// fewEntries is how many there may be for all of them to be found at once, whatever
+// their grades.
+const fewEntries = 128
 
 const (
-	searchRecords = ` CROSS JOIN records AS r ON r.rowid = f.rowid
-		WHERE f.rowid < ? AND r.namespace = ? AND r.category = ? AND r.key >= ? AND r.key < ? AND (r.expires = 0 OR r.expires > ?)`
+	searchRecords = ` CROSS JOIN records AS r INDEXED BY records_found
+		WHERE f.rowid < ? AND r.flags >= 256 AND r.flags >> 8 = +f.rowid
+		AND r.namespace = ? AND r.category = ? AND r.key >= ? AND r.key < ? AND (r.expires = 0 OR r.expires > ?)`
 	searchLast  = ` ORDER BY f.rowid DESC LIMIT ?`
 	searchWords = `SELECT f.rowid, r.key, r.version FROM search_words AS f` + searchRecords + ` AND f.search_words MATCH ?` + searchLast
 	searchParts = `SELECT f.rowid, r.key, r.version FROM search_parts AS f` + searchRecords + ` AND f.search_parts MATCH ?` + searchLast
 	searchBoth  = `SELECT f.rowid, r.key, r.version FROM search_words AS f` + searchRecords + ` AND f.search_words MATCH ?
-		AND r.rowid IN (SELECT rowid FROM search_parts WHERE search_parts MATCH ?)` + searchLast
+		AND f.rowid IN (SELECT rowid FROM search_parts WHERE search_parts MATCH ?)` + searchLast
 
 	unindexed = `SELECT key, version FROM records WHERE namespace = ? AND category = ? AND key >= ? AND key < ?
 		AND (expires = 0 OR expires > ?) AND flags < 256 ORDER BY key `
 )
 
-// Search implements tiers.Searcher. It goes through the index from the newest rows
-// to the oldest, a page at a time.
+// looking is a search of the index.
+type looking struct {
+	t *Tier
+	tiers.Search
+}
+
+// pages hands out what matches the terms of the words and has the part, by place
+// from the last on, a page after the other until fn answers false.
+func (l looking) pages(ctx context.Context, words string, rows, most int, fn func(place int64, f tiers.Found) bool) error {
+	query, terms := searchWords, []driver.Value{words}
+	switch {
+	case len(l.Words) == 0 && l.Part != "":
+		query, terms = searchParts, []driver.Value{matchParts(l.Part, l.Marks)}
+	case l.Part != "":
+		query, terms = searchBoth, append(terms, matchParts(l.Part, nil))
+	}
+	low, high := bounds(tiers.Query{Prefix: l.Prefix})
+	type row struct {
+		place int64
+		found tiers.Found
+	}
+	var page []row
+	for before := int64(math.MaxInt64 >> flagBits); ; rows = min(4*rows, most) {
+		err := l.t.read(ctx, func(c *conn) error {
+			page = page[:0]
+			args := append([]driver.Value{before, l.Namespace, l.Category, low, high, l.t.clock.Now().UnixMicro()}, terms...)
+			return c.query(ctx, query, append(args, int64(rows)), func(r []driver.Value) (bool, error) {
+				place, _ := r[0].(int64)
+				page = append(page, row{place, foundIn(r[1:])})
+				return true, nil
+			})
+		})
+		if err != nil {
+			return err
+		}
+		for _, r := range page {
+			if !fn(r.place, r.found) {
+				return nil
+			}
+		}
+		if len(page) < rows {
+			return nil
+		}
+		before = page[len(page)-1].place
+	}
+}
+
+// Search implements tiers.Searcher. It goes through the index from the last place to
+// the first, a page at a time.
 func (t *Tier) Search(ctx context.Context, s tiers.Search) iter.Seq2[tiers.Found, error] {
 	space := tiers.Key{Namespace: s.Namespace, Category: s.Category}
 	if err := s.Check(); err != nil {
 		return tiers.Failed[tiers.Found](t.fail("search", space, err))
 	}
-	query, terms := searchWords, []driver.Value{allOf(s.Words)}
-	switch {
-	case len(s.Words) == 0:
-		query, terms = searchParts, []driver.Value{allOf(trigrams(s.Part))}
-	case s.Part != "":
-		query, terms = searchBoth, append(terms, allOf(trigrams(s.Part)))
-	}
-	low, high := bounds(tiers.Query{Prefix: s.Prefix})
 	return func(yield func(tiers.Found, error) bool) {
-		var page []tiers.Found
-		for before := int64(math.MaxInt64); ; {
-			last := before
-			err := t.read(ctx, func(c *conn) error {
-				page, last = page[:0], before
-				args := append([]driver.Value{before, s.Namespace, s.Category, low, high, t.clock.Now().UnixMicro()}, terms...)
-				return c.query(ctx, query, append(args, int64(searchRows)), func(row []driver.Value) (bool, error) {
-					last, _ = row[0].(int64)
-					page = append(page, foundIn(row[1:]))
-					return true, nil
-				})
-			})
-			if err != nil {
-				yield(tiers.Found{}, t.failed("search", space, err))
-				return
-			}
-			for _, f := range page {
-				if !yield(f, nil) {
-					return
-				}
-			}
-			if len(page) < searchRows {
-				return
-			}
-			before = last
+		words := match(s.Words, s.Marks, 0, tiers.MaxGrade)
+		err := looking{t: t, Search: s}.pages(ctx, words, searchRows, searchRows, func(_ int64, f tiers.Found) bool { return yield(f, nil) })
+		if err != nil {
+			yield(tiers.Found{}, t.failed("search", space, err))
 		}
 	}
+}
+
+// Top implements tiers.TopSearcher. The entries of a grade are those whose words all
+// have it or a higher one, and not all a higher one.
+func (t *Tier) Top(ctx context.Context, s tiers.Search) iter.Seq2[tiers.Ranked, error] {
+	space := tiers.Key{Namespace: s.Namespace, Category: s.Category}
+	if err := s.Check(); err != nil {
+		return tiers.Failed[tiers.Ranked](t.fail("search", space, err))
+	}
+	return func(yield func(tiers.Ranked, error) bool) {
+		l, done := looking{t: t, Search: s}, false
+		of := func(grade uint8) func(int64, tiers.Found) bool {
+			return func(place int64, f tiers.Found) bool {
+				done = !yield(tiers.Ranked{Found: f, Grade: grade, Order: place >> placeBits}, nil)
+				return !done
+			}
+		}
+		var err error
+		if len(s.Words) == 0 {
+			err = l.pages(ctx, match(nil, s.Marks, 0, 0), topRows, searchRows, of(tiers.MaxGrade))
+		} else {
+			done, err = l.few(ctx, yield)
+		}
+		for g := tiers.MaxGrade; g >= 0 && len(s.Words) > 0 && err == nil && !done; g-- {
+			grade := uint8(g) //nolint:gosec // at most MaxGrade
+			words := match(s.Words, s.Marks, grade, grade)
+			if len(s.Words) > 1 {
+				words = match(s.Words, s.Marks, grade, tiers.MaxGrade)
+				if g < tiers.MaxGrade {
+					words = "(" + words + ") NOT (" + match(s.Words, nil, grade+1, tiers.MaxGrade) + ")"
+				}
+			}
+			err = l.pages(ctx, words, topRows, searchRows, of(grade))
+		}
+		if err != nil {
+			yield(tiers.Ranked{}, t.failed("search", space, err))
+		}
+	}
+}
+
+// few yields all there are when they are few, as if all had the highest grade and
+// order, and tells whether that was it. To look for words in every grade takes longer
+// than to look at some records.
+func (l looking) few(ctx context.Context, yield func(tiers.Ranked, error) bool) (done bool, err error) {
+	var all []tiers.Found
+	words := match(l.Words, l.Marks, 0, tiers.MaxGrade)
+	err = l.pages(ctx, words, fewEntries, fewEntries, func(_ int64, f tiers.Found) bool {
+		all = append(all, f)
+		return len(all) < fewEntries
+	})
+	if err != nil || len(all) == fewEntries {
+		return false, err
+	}
+	for _, f := range all {
+		if !yield(tiers.Ranked{Found: f, Grade: tiers.MaxGrade, Order: tiers.MaxOrder}, nil) {
+			break
+		}
+	}
+	return true, nil
 }
 
 // foundIn reads key and version.

@@ -157,3 +157,41 @@ func TestACopyWhoseIndexIsNotThatOfItsRecordsIsCorrupt(t *testing.T) {
 		}
 	}
 }
+
+func TestAnOrderThatIsFullGoesOnInTheNext(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "sage.db")
+	tier := mustOpen(t, Config{Path: path})
+	at := func(name string, order int64) {
+		r := told(name, "apple")
+		r.Index.Order = order
+		if _, err := tier.Save(t.Context(), r, tiers.Cond{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at("first", 7)
+	if err := tier.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	// The last place of order 7, as if all before it were taken.
+	last := int64(7+1)<<placeBits - 1
+	db := rawDB(t, path)
+	execRaw(t, db, fmt.Sprintf(`UPDATE records SET flags = flags & 255 | %d << 8`, last))
+	execRaw(t, db, fmt.Sprintf(`INSERT INTO search_parts (rowid, text) VALUES (%d, 'apple')`, last))
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	tier = mustOpen(t, Config{Path: path})
+	at("second", 7)
+	at("third", 8)
+	at("fourth", 6)
+	var got []string
+	for r, err := range tier.Top(t.Context(), tiers.Search{Category: key("").Category, Part: "apple"}) {
+		got = append(got, fmt.Sprint(r.Name, " ", r.Order))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := []string{"third 8", "second 8", "first 7", "fourth 6"}; !slices.Equal(got, want) {
+		t.Errorf("the search yields %q, want %q", got, want)
+	}
+}

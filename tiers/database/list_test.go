@@ -32,7 +32,7 @@ func TestACorruptRowAmongOthersIsNamedAndTheRestIsThere(t *testing.T) {
 	for _, c := range []struct{ name, damage string }{
 		{"a value of another type", `UPDATE records SET value = 5 WHERE key = 'k-0200'`},
 		{"an impossible version", `UPDATE records SET version = -1 WHERE key = 'k-0200'`},
-		{"impossible flags", `UPDATE records SET flags = 7000 WHERE key = 'k-0200'`},
+		{"impossible flags", `UPDATE records SET flags = -1 WHERE key = 'k-0200'`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "sage.db")

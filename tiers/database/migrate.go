@@ -23,7 +23,7 @@ const applicationID = 0x73616765
 
 // schemaNow is the schema that this code writes: the number of the last file in
 // migrations. It is kept in PRAGMA user_version.
-const schemaNow = 5
+const schemaNow = 6
 
 //go:embed migrations/*.sql
 var migrations embed.FS
@@ -83,6 +83,7 @@ func tablesOf(schema int64) []string {
 		{"facts", "journal", "journal_tiers", "sessions"},
 		{"commits", "recent"},
 		{"search_words", "search_parts"},
+		{},
 		{},
 	}
 	return slices.Concat(all[:schema]...)

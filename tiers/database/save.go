@@ -108,10 +108,10 @@ type packed struct {
 
 func (p *packed) bytes() int { return len(p.Name) + valueLen(p.value) + p.found.bytes() }
 
-// flags are those of the row.
+// flags are those of the row, once it is settled where its entry goes.
 func (p *packed) flags() int64 {
 	if p.found != nil {
-		return int64(p.Flags) | isIndexed
+		return int64(p.Flags) | p.found.place<<flagBits
 	}
 	return int64(p.Flags)
 }
@@ -166,6 +166,9 @@ func (x *tx) save(p *packed, c tiers.Cond) (tiers.Record, error) {
 			return r, err
 		}
 	}
+	if err := x.settle(p.found); err != nil {
+		return tiers.Record{}, err
+	}
 	want, conditional := c.Version()
 	query := saveAny
 	if conditional {
@@ -205,7 +208,7 @@ func (x *tx) save(p *packed, c tiers.Cond) (tiers.Record, error) {
 	at.rowid, _ = row[1].(int64)
 	x.hints.keep(at)
 	r.Created = tiers.FromMicro(at.created)
-	return r, x.index(at.rowid, p.found)
+	return r, x.index(p.found)
 }
 
 // unmet is why a condition does not hold that is known not to.

@@ -54,15 +54,15 @@ func unpackRow(row []driver.Value, r *tiers.Record) error {
 
 // setMeta takes version, created, updated, expires, schema and flags.
 func setMeta(n [6]int64, r *tiers.Record) error {
-	if n[0] < 1 || n[4] < 0 || n[5] < 0 || n[5] > 255|isIndexed {
+	if n[0] < 1 || n[4] < 0 || n[5] < 0 {
 		return fmt.Errorf("%w: its row holds impossible numbers", tiers.ErrCorrupt)
 	}
 	r.Version = tiers.Version(n[0]) //nolint:gosec // checked above
 	r.Created = tiers.FromMicro(n[1])
 	r.Updated = tiers.FromMicro(n[2])
 	r.Expires = tiers.FromMicro(n[3])
-	r.Schema = uint32(n[4]) //nolint:gosec // written from a uint32
-	r.Flags = tiers.Flags(n[5] &^ isIndexed)
+	r.Schema = uint32(n[4])                       //nolint:gosec // written from a uint32
+	r.Flags = tiers.Flags(n[5] & (isIndexed - 1)) // what is above says where it is in the index
 	return nil
 }
 

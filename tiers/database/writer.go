@@ -78,6 +78,7 @@ type tx struct {
 	seen    uint32        // the data version after this store's last commit
 	mark    tiers.Version // the highest version that this store has issued
 	stored  tiers.Version // what the database says of it: no version above was issued
+	full    fullOrder
 }
 
 func newWriter(t *Tier, tn *turn) *writer {

@@ -33,6 +33,7 @@ type flawed struct {
 	reserve    func(ctx context.Context, ks []tiers.Key, above tiers.Version) ([]tiers.Reservation, error)
 	snapshot   func(ctx context.Context) (tiers.Snapshot, error)
 	search     func(ctx context.Context, s tiers.Search) iter.Seq2[tiers.Found, error]
+	top        func(ctx context.Context, s tiers.Search) iter.Seq2[tiers.Ranked, error]
 	reindex    func(ctx context.Context, rs []tiers.Record) error
 }
 

@@ -56,6 +56,11 @@ func searchRules() []rule {
 			run: searchIsAsAMap,
 		},
 		{
+			name: "the best are found first", needs: []Capability{TopSearcher},
+			why: "who has found enough stops, and must not miss a better one",
+			run: bestAreFirst,
+		},
+		{
 			name: "texts survive a restart", needs: needs, when: durable,
 			why: "they are as durable as the records",
 			run: func(t *T) {
@@ -365,11 +370,16 @@ func anyTextCanBeSearched(t *T) {
 		{Words: []string{strings.Repeat("x", tiers.MaxIndexWord+1)}},
 		{Text: "a\x00b"},
 		{Text: "\xff"},
+		{Order: -1},
+		{Order: tiers.MaxOrder + 1},
+		{Words: []string{"a"}, Grades: []uint8{tiers.MaxGrade + 1}},
+		{Words: []string{"a", "b"}, Grades: []uint8{1}},
+		{Marks: []string{"a b"}},
 	} {
 		r := raw(named("bad"), "v")
 		r.Index = &bad
 		if _, err := t.Tier.Save(t.ctx, r, tiers.Cond{}); !errors.Is(err, tiers.ErrType) {
-			t.Errorf("a save with the text %q is %s, want ErrType", bad, said(err))
+			t.Errorf("a save with the text %+v is %s, want ErrType", bad, said(err))
 		}
 		t.wantAbsent("saved with a bad text", named("bad"))
 	}

@@ -1,6 +1,7 @@
 package tiertest
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"slices"
@@ -9,7 +10,7 @@ import (
 	"github.com/sagestore/sagestore/tiers"
 )
 
-var _ tiers.Searcher = (*reference)(nil)
+var _ tiers.TopSearcher = (*reference)(nil)
 
 // finds tells whether a search is for the record.
 func finds(r *tiers.Record, s tiers.Search) bool {
@@ -45,6 +46,40 @@ func (t *reference) searchBy(ctx context.Context, s tiers.Search, wanted func(r 
 		}
 	}
 	return yieldAll(all)
+}
+
+// Top implements tiers.TopSearcher.
+func (t *reference) Top(ctx context.Context, s tiers.Search) iter.Seq2[tiers.Ranked, error] {
+	return func(yield func(tiers.Ranked, error) bool) {
+		var all []tiers.Ranked
+		for f, err := range t.Search(ctx, s) {
+			if err != nil {
+				yield(tiers.Ranked{}, err)
+				return
+			}
+			x := t.records[tiers.Key{Namespace: s.Namespace, Category: s.Category, Name: f.Name}].Index
+			if slices.ContainsFunc(s.Marks, func(m string) bool { return !slices.Contains(x.Marks, m) }) {
+				continue
+			}
+			grade, _ := gradeIn(x, s)
+			all = append(all, tiers.Ranked{Found: f, Grade: grade, Order: x.Order})
+		}
+		slices.SortFunc(all, func(a, b tiers.Ranked) int {
+			return cmp.Or(cmp.Compare(b.Grade, a.Grade), cmp.Compare(b.Order, a.Order))
+		})
+		for _, r := range all {
+			if !yield(r, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (f *flawed) Top(ctx context.Context, s tiers.Search) iter.Seq2[tiers.Ranked, error] {
+	if f.top != nil {
+		return f.top(ctx, s)
+	}
+	return f.reference.Top(ctx, s)
 }
 
 func yieldAll(all []tiers.Found) iter.Seq2[tiers.Found, error] {
@@ -172,6 +207,23 @@ func searchFlaws() []flaw {
 					return yieldAll(nil)
 				}
 				return f.reference.Search(ctx, s)
+			}
+		}},
+		{"yields the best in any order", "searching/the best are found first", func(f *flawed) {
+			f.top = func(ctx context.Context, s tiers.Search) iter.Seq2[tiers.Ranked, error] {
+				return func(yield func(tiers.Ranked, error) bool) {
+					for found, err := range f.reference.Search(ctx, s) {
+						if !yield(tiers.Ranked{Found: found, Grade: tiers.MaxGrade}, err) {
+							return
+						}
+					}
+				}
+			}
+		}},
+		{"forgets the marks", "searching/the best are found first", func(f *flawed) {
+			f.top = func(ctx context.Context, s tiers.Search) iter.Seq2[tiers.Ranked, error] {
+				s.Marks = nil
+				return f.reference.Top(ctx, s)
 			}
 		}},
 		{"forgets the texts at a restart", "searching/texts survive a restart", func(f *flawed) {

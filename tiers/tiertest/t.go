@@ -239,6 +239,8 @@ func (t *T) has(c Capability) bool {
 		_, ok = tiers.As[tiers.Snapshotter](t.Tier)
 	case Searcher:
 		_, ok = tiers.As[tiers.Searcher](t.Tier)
+	case TopSearcher:
+		_, ok = tiers.As[tiers.TopSearcher](t.Tier)
 	}
 	return ok
 }

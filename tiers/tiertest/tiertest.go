@@ -57,6 +57,7 @@ const (
 	Reserver    Capability = "Reserver"
 	Snapshotter Capability = "Snapshotter"
 	Searcher    Capability = "Searcher"
+	TopSearcher Capability = "TopSearcher"
 )
 
 // Config says what is tested and what it promises.

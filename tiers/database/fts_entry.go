@@ -1,0 +1,144 @@
+package database
+
+import (
+	"hash/fnv"
+	"strings"
+
+	"github.com/sagestore/sagestore/tiers"
+)
+
+// A word of an entry ends in a character that says its grade, and a mark in one that
+// says that it is a mark. So no two of them are one term of the index.
+const (
+	gradeSign = '\u0080' // that of grade 0
+	markSign  = '\u0090'
+)
+
+// entryWords are the terms of a text's words and marks, separated by spaces.
+func entryWords(t *tiers.IndexText) string {
+	var b strings.Builder
+	term := func(text string, sign rune) {
+		if b.Len() > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(text)
+		b.WriteRune(sign)
+	}
+	for _, m := range t.Marks {
+		term(m, markSign)
+	}
+	for i, w := range t.Words {
+		grade := rune(0)
+		if t.Grades != nil {
+			grade = rune(t.Grades[i])
+		}
+		term(w, gradeSign+grade)
+	}
+	return b.String()
+}
+
+// entryText is what is indexed in parts of three characters: the marks, each as three
+// characters that no text has, and the text.
+func entryText(t *tiers.IndexText) string {
+	var b strings.Builder
+	b.Grow(len(t.Text) + 12*len(t.Marks))
+	for _, m := range t.Marks {
+		b.WriteString(markPart(m))
+	}
+	b.WriteString(t.Text)
+	return b.String()
+}
+
+// markPart stands for a mark among the parts of a text. Two marks may have the same:
+// who searches looks at the records.
+func markPart(mark string) string {
+	const private = 0x100000 // the last of the planes for private use, 16 bits of them
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(mark)) // it never fails
+	sum := h.Sum64()
+	var b strings.Builder
+	for range 3 {
+		b.WriteRune(private | rune(sum&0xffff)) //nolint:gosec // 16 bits
+		sum >>= 16
+	}
+	return b.String()
+}
+
+// match is a query of FTS5 for the entries that have the words in a grade from least
+// to most each, and all of the marks. Of very many words it names some: more is
+// found then, which the caller sorts out.
+func match(words, marks []string, least, most uint8) string {
+	const enough = 24
+	q := newTerms()
+	for _, m := range marks {
+		q.and(m + string(markSign))
+	}
+	for _, w := range words[:min(len(words), enough)] {
+		var any []string
+		for g := most; ; g-- {
+			any = append(any, w+string(gradeSign+rune(g)))
+			if g == least {
+				break
+			}
+		}
+		q.and(any...)
+	}
+	return q.String()
+}
+
+// matchParts is a query for the entries that have the part and the marks in their
+// text, or every three characters of them.
+func matchParts(part string, marks []string) string {
+	const enough = 48
+	q := newTerms()
+	for _, m := range marks {
+		q.and(markPart(m))
+	}
+	for _, t := range trigrams(part) {
+		if q.n == enough {
+			break
+		}
+		q.and(t)
+	}
+	return q.String()
+}
+
+// terms writes a query of FTS5 that demands something of all it was given.
+type terms struct {
+	strings.Builder
+	n    int
+	seen map[string]bool
+}
+
+func newTerms() *terms { return &terms{seen: map[string]bool{}} }
+
+// and demands one of some terms.
+func (t *terms) and(any ...string) {
+	if t.seen[any[0]] {
+		return
+	}
+	t.seen[any[0]] = true
+	if t.n++; t.n > 1 {
+		t.WriteString(" AND ")
+	}
+	for i, term := range any {
+		t.WriteString([]string{"(", " OR "}[min(i, 1)])
+		t.WriteByte('"')
+		t.WriteString(strings.ReplaceAll(term, `"`, `""`))
+		t.WriteByte('"')
+	}
+	t.WriteByte(')')
+}
+
+// trigrams are the parts of three characters of a text.
+func trigrams(text string) (all []string) {
+	var starts []int // of the characters
+	for i := range text {
+		starts = append(starts, i)
+	}
+	starts = append(starts, len(text))
+	for i := 3; i < len(starts); i++ {
+		all = append(all, text[starts[i-3]:starts[i]])
+	}
+	return all
+}
