@@ -109,13 +109,21 @@ func Shared(tb testing.TB) *Server {
 	return s
 }
 
-// SharedURL answers a URL of the server of [Shared], for what has no test at hand.
+// envURL tells processes that a test starts where the server of the test is.
+const envURL = "SAGESTORE_TEST_POSTGRES_URL"
+
+// SharedURL answers a URL of the server of [Shared], for what has no test at hand. In a
+// process that a test has started it is the one of that test.
 func SharedURL() (string, error) {
+	if url := os.Getenv(envURL); url != "" {
+		return url, nil
+	}
 	s, err := shared()
 	if err != nil {
 		return "", err
 	}
-	return s.URL("postgres"), nil
+	url := s.URL("postgres")
+	return url, os.Setenv(envURL, url)
 }
 
 // Start starts a server that ends with the test.

@@ -62,12 +62,19 @@ func everything() []tiertest.Capability {
 }
 
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	tiertest.Run(t, tiertest.Config{Open: opener(t, false, false), Durable: true, Shared: true, Require: everything()})
 }
 
-func TestSystem(t *testing.T) { tiertest.RunSystem(t, opener(t, false, false)) }
+func TestSystem(t *testing.T) {
+	t.Parallel()
+	tiertest.RunSystem(t, opener(t, false, false))
+}
 
-func TestCommit(t *testing.T) { tiertest.RunCommit(t, opener(t, false, false)) }
+func TestCommit(t *testing.T) {
+	t.Parallel()
+	tiertest.RunCommit(t, opener(t, false, false))
+}
 
 func BenchmarkTier(b *testing.B) {
 	tiertest.Bench(b, tiertest.Config{Open: opener(b, false, true), Durable: true, Shared: true})

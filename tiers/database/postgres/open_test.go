@@ -18,6 +18,7 @@ import (
 )
 
 func TestManyOpenAnEmptyDatabaseAtOnce(t *testing.T) {
+	t.Parallel()
 	c := shared(t)
 	var wg sync.WaitGroup
 	all := make([]*Tier, 10)
@@ -151,6 +152,7 @@ func TestServerIsJudgedByWhatItSays(t *testing.T) {
 }
 
 func TestReplicaIsNoPrimary(t *testing.T) {
+	t.Parallel()
 	srv := pgtest.Start(t, pgtest.Config{NoSync: true})
 	c := Config{URL: srv.URL("postgres")}
 	if err := open1(t, c).Close(t.Context()); err != nil {
@@ -167,6 +169,7 @@ func TestReplicaIsNoPrimary(t *testing.T) {
 }
 
 func TestPasswordAndCertificateAreChecked(t *testing.T) {
+	t.Parallel()
 	openssl, err := exec.LookPath("openssl")
 	if err != nil {
 		if os.Getenv("CI") == "true" {
@@ -257,7 +260,10 @@ func TestPoolerThatForgetsStatementsIsNamed(t *testing.T) {
 	}
 }
 
-func TestSystemBehindAPooler(t *testing.T) { tiertest.RunSystem(t, opener(t, true, false)) }
+func TestSystemBehindAPooler(t *testing.T) {
+	t.Parallel()
+	tiertest.RunSystem(t, opener(t, true, false))
+}
 
 func TestRecordsExpireByTheServersClock(t *testing.T) {
 	c := shared(t)

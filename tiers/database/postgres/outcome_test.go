@@ -92,6 +92,7 @@ func TestCommitIsNotRepeatedWhenItsAnswerIsLost(t *testing.T) {
 
 // Calls whose connections are cut at any moment do all that they say, once.
 func TestCutConnectionsLoseAndRepeatNothing(t *testing.T) {
+	t.Parallel()
 	c, p := behindProxy(t)
 	tier := open1(t, c)
 	done := make(chan struct{})
@@ -115,7 +116,7 @@ func TestCutConnectionsLoseAndRepeatNothing(t *testing.T) {
 			_ = clock.Sleep(context.Background(), time.Duration(rand.IntN(30))*time.Millisecond)
 		}
 	})
-	const callers, each = 8, 25
+	const callers, each = 8, 12
 	var mu sync.Mutex
 	counted := 0
 	var all sync.WaitGroup
@@ -170,6 +171,7 @@ func count(ctx context.Context, tier *Tier) (bool, error) {
 }
 
 func TestRestartOfTheServerIsSurvived(t *testing.T) {
+	t.Parallel()
 	srv := pgtest.Start(t, pgtest.Config{NoSync: true})
 	tier := open1(t, Config{URL: srv.URL("postgres")})
 	for name, stop := range map[string]func(testing.TB){"killed": srv.Kill, "stopped": srv.Stop} {
@@ -209,6 +211,7 @@ func TestRestartOfTheServerIsSurvived(t *testing.T) {
 }
 
 func TestFrozenServerHoldsNobodyBeyondTheDeadline(t *testing.T) {
+	t.Parallel()
 	srv := pgtest.Start(t, pgtest.Config{NoSync: true})
 	tier := open1(t, Config{URL: srv.URL("postgres")})
 	if _, err := tier.Save(t.Context(), record("k", "v"), tiers.Cond{}); err != nil {
