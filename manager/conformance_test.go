@@ -3,6 +3,8 @@ package manager_test
 import (
 	"context"
 	"os"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/sagestore/sagestore/config"
@@ -22,6 +24,38 @@ func TestManagerKeepsTheContractOfItsTiers(t *testing.T) {
 func TestTransactionKeepsTheContractOfItsTiers(t *testing.T) {
 	t.Parallel()
 	keepsTheContract(t, homes([]string{"memory"}, "database"), (*manager.Manager).AsTierOfTransactions, tiertest.Exister)
+}
+
+// A near layer in front of a home changes nothing for who uses the store alone.
+func TestManagerKeepsTheContractWithNearLayers(t *testing.T) {
+	t.Parallel()
+	for _, home := range homes([]string{"database"}, "file") {
+		t.Run(home, func(t *testing.T) {
+			t.Parallel()
+			var opened atomic.Int64
+			tiertest.Run(t, tiertest.Config{
+				Open: func(ctx context.Context, dir string, clock tiers.Clock) (tiers.Tier, error) {
+					cfg := config.Default()
+					cfg.DataDir, cfg.SQLite.Synchronous, cfg.DefaultStore = dir, "normal", home
+					cfg.Categories = make(map[string]config.Category)
+					for _, category := range strings.Fields("config tiertest.records tiertest.empty elsewhere a b ab a_b a.b a.b.c a-b A facts expired.only never.was") {
+						cfg.Categories[category] = config.Category{Tier: home, Near: []string{"memory"}, NearTTL: "1h"}
+					}
+					opened.Add(1)
+					m, err := manager.Open(ctx, cfg, all(), manager.WithClock(clock))
+					if err != nil {
+						return nil, err
+					}
+					return m.AsTier(home), nil
+				},
+				Durable: true,
+				Require: []tiertest.Capability{tiertest.Exister, tiertest.Toucher},
+			})
+			if opened.Load() == 0 {
+				t.Error("nothing was tested")
+			}
+		})
+	}
 }
 
 // homes adds those that only CI has the time for.

@@ -16,7 +16,8 @@ import (
 // nears are the near layers of a manager, and the channel by which processes of the
 // store tell each other what they changed.
 type nears struct {
-	types sync.Map // reflect.Type to bool: nobody can change a copy through another
+	life  context.Context //nolint:containedctx // of the channel; ended by close
+	types sync.Map        // reflect.Type to bool: nobody can change a copy through another
 
 	mu      sync.Mutex
 	layers  map[string]*nearLayer // by category
@@ -109,7 +110,7 @@ func (c *core) openChannel() *near.Channel {
 	if !c.jobs.off {
 		o.Heard, o.Lost = c.nears.heard, c.nears.lost
 	}
-	c.nears.channel = near.Open(o)
+	c.nears.channel = near.Open(c.nears.life, o)
 	return c.nears.channel
 }
 
@@ -123,14 +124,15 @@ func (c *core) messenger() (m tiers.Messenger, ok bool) {
 }
 
 // close sends what was told and ends the layers.
-func (ns *nears) close() error {
+func (ns *nears) close(ctx context.Context) error {
 	ns.mu.Lock()
-	defer ns.mu.Unlock()
 	ns.closed = true
-	if ns.channel != nil {
-		ns.channel.Close()
+	channel := ns.channel
+	ns.mu.Unlock()
+	if channel != nil {
+		channel.Close(ctx) // which may be telling the layers something
 	}
-	for _, n := range ns.layers {
+	for _, n := range ns.all() {
 		n.Close()
 	}
 	return nil
@@ -273,14 +275,15 @@ func immutable(t reflect.Type) bool {
 	case reflect.Array:
 		return immutable(t.Elem())
 	case reflect.Struct:
-		for i := range t.NumField() {
-			if !immutable(t.Field(i).Type) {
+		for f := range t.Fields() {
+			if !immutable(f.Type) {
 				return false
 			}
 		}
 		return true
+	default:
+		return false
 	}
-	return false
 }
 
 // NearStats are the counters of the near layer of a category.

@@ -64,13 +64,13 @@ const (
 	mostOrigins = 4096
 )
 
-// Open makes a channel. The caller closes it.
-func Open(c ChannelConfig) *Channel {
+// Open makes a channel, which ends with the context as well. The caller closes it.
+func Open(ctx context.Context, c ChannelConfig) *Channel {
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // never fails
 	ch := &Channel{c: c, origin: binary.BigEndian.Uint64(id[:]), wake: make(chan struct{}, 1)}
 	ch.state.Since = tiers.SystemClock().Now()
-	ctx, stop := context.WithCancel(context.Background())
+	ctx, stop := context.WithCancel(ctx)
 	ch.stop = stop
 	ch.work.Go(func() { ch.send(ctx) })
 	if c.Heard != nil {
@@ -81,13 +81,13 @@ func Open(c ChannelConfig) *Channel {
 
 // Close sends what was told, for up to a second, and ends the goroutines. Nobody may
 // use the channel any more.
-func (ch *Channel) Close() {
+func (ch *Channel) Close(ctx context.Context) {
 	idle := make(chan struct{})
 	ch.mu.Lock()
 	ch.idle, ch.closed = idle, true
 	ch.mu.Unlock()
 	ch.rouse()
-	ctx, cancel := context.WithTimeout(context.Background(), sendPatient)
+	ctx, cancel := context.WithTimeout(ctx, sendPatient)
 	defer cancel()
 	select {
 	case <-idle:

@@ -79,7 +79,7 @@ func (c through) load(ctx context.Context, fresh bool) (tiers.Version, error) {
 		}
 		var r tiers.Record
 		var err error
-		again := false
+		var again bool
 		if mine {
 			r, err = c.home.load()
 			f.Land(&r, err, false)
@@ -149,7 +149,7 @@ func oneKey() porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return tiers.Version(0) },
 		Step: func(state, input, output any) (bool, any) {
-			v := output.(tiers.Version) //nolint:forcetypeassert // made above
+			v := output.(tiers.Version)
 			switch input {
 			case "save":
 				return true, v

@@ -76,7 +76,7 @@ func holds(t testing.TB, l *Layer, why string, want int64) {
 	if e := l.Get(k); e != nil && e.Absent() {
 		got = -1
 	} else if e != nil {
-		got = int64(e.Record().Version) //nolint:gosec // small
+		got = int64(e.Record().Version)
 	}
 	if got != want {
 		t.Errorf("%s: the layer holds %d, want %d", why, got, want)
