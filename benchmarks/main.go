@@ -1,6 +1,7 @@
 // Command benchmarks measures sagestore side by side with the raw drivers below
 // it, in one run, and prints the ratio beside its budget. Redis lines need
-// redis-server on the path; without it they are left out and the table says so.
+// redis-server on the path, those of PostgreSQL its Debian package; without them they
+// are left out and the table says so.
 package main
 
 import (
@@ -13,6 +14,8 @@ import (
 	"runtime/pprof"
 	"text/tabwriter"
 	"time"
+
+	"github.com/sagestore/sagestore/internal/pgtest"
 )
 
 func main() {
@@ -93,6 +96,11 @@ func comparisons(redisURL string) []comparison {
 	all = append(all, transactionComparisons(redisURL)...)
 	if redisURL != "" {
 		all = append(all, redisComparisons(redisURL)...)
+	}
+	if pgtest.Installed() {
+		all = append(all, postgresComparisons()...)
+	} else {
+		fmt.Fprintln(os.Stderr, "without PostgreSQL: it is not installed")
 	}
 	return all
 }
