@@ -10,12 +10,16 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/sagestore/sagestore/internal/routetest"
 	"github.com/sagestore/sagestore/tiers"
 )
 
 func TestMain(m *testing.M) {
 	if run := os.Getenv("SAGESTORE_TEST_CHILD"); run != "" {
 		os.Exit(child(run))
+	}
+	if err := routetest.StartServer(); err != nil {
+		panic(err)
 	}
 	goleak.VerifyTestMain(m)
 }

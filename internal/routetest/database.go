@@ -18,6 +18,16 @@ import (
 // OnPostgres tells whether the tests are to keep their databases on PostgreSQL.
 func OnPostgres() bool { return os.Getenv("SAGESTORE_TEST_DATABASE") == "postgres" }
 
+// StartServer starts the server that is needed for that, if it is, so that the processes of
+// the tests share it. A TestMain whose tests start processes calls it.
+func StartServer() error {
+	if !OnPostgres() {
+		return nil
+	}
+	_, err := pgtest.SharedURL()
+	return err
+}
+
 // Drivers answers the drivers for a test: as they are, or with SAGESTORE_TEST_DATABASE
 // set to postgres with one in the place of SQLite that keeps what would be in a file in
 // a schema of a server that it starts.

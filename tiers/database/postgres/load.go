@@ -13,10 +13,12 @@ import (
 const metaColumns = `version, created, updated, expires, schema, flags, codec`
 
 var (
-	liveSQL  = `(expires = 0 OR expires > `                                                                                                                                 //nolint:gochecknoglobals // constant
-	loadRow  = `SELECT ` + metaColumns + `, value FROM ~.records WHERE namespace = $1 AND category = $2 AND key = $3 AND ` + liveSQL + nowSQL("$4") + `)`                   //nolint:gochecknoglobals // constant
-	loadRows = `SELECT key, ` + metaColumns + `, value FROM ~.records WHERE namespace = $1 AND category = $2 AND key = ANY($3::text[]) AND ` + liveSQL + nowSQL("$4") + `)` //nolint:gochecknoglobals // constant
-	isThere  = `SELECT EXISTS (SELECT FROM ~.records WHERE namespace = $1 AND category = $2 AND key = $3 AND ` + liveSQL + nowSQL("$4") + `))`                              //nolint:gochecknoglobals // constant
+	liveSQL = `(expires = 0 OR expires > `                                                                                                               //nolint:gochecknoglobals // constant
+	loadRow = `SELECT ` + metaColumns + `, value FROM ~.records WHERE namespace = $1 AND category = $2 AND key = $3 AND ` + liveSQL + nowSQL("$4") + `)` //nolint:gochecknoglobals // constant
+	// One look for each key, whatever the planner thinks of a table that was just filled.
+	loadRows = `SELECT w.key, r.* FROM unnest($3::text[]) AS w (key) CROSS JOIN LATERAL (SELECT ` + metaColumns + `, value FROM ~.records
+		WHERE namespace = $1 AND category = $2 AND key = w.key AND ` + liveSQL + nowSQL("$4") + `) LIMIT 1) r`  //nolint:gochecknoglobals // constant
+	isThere = `SELECT EXISTS (SELECT FROM ~.records WHERE namespace = $1 AND category = $2 AND key = $3 AND ` + liveSQL + nowSQL("$4") + `))` //nolint:gochecknoglobals // constant
 )
 
 // metaRow is what stands beside a value, as it is scanned.

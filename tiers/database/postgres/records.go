@@ -212,13 +212,17 @@ const (
 	putKnownFound = insertInto + foundCols + selectFrom + `, u.created, u.updated` + foundBy +
 		unnestFrom + `, $10::bigint[], $11::bigint[], $12::text[], $13::text[]` + unnestAs + `, created, updated` + foundCols + orReplace + `excluded.created`
 
-	removeRows = `DELETE FROM ~.records r USING unnest($1::text[], $2::text[], $3::text[]) AS u (namespace, category, key)
-		WHERE r.namespace = u.namespace AND r.category = u.category AND r.key = u.key`
-	touchRows = `UPDATE ~.records r SET expires = u.expires FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) AS u (namespace, category, key, expires)
-		WHERE r.namespace = u.namespace AND r.category = u.category AND r.key = u.key`
-	indexRows = `UPDATE ~.records r SET words = string_to_array(u.words, ' '), grams = u.grams::bigint[]
-		FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[]) AS u (namespace, category, key, words, grams)
-		WHERE r.namespace = u.namespace AND r.category = u.category AND r.key = u.key`
+	// Rows are found by a look for each key, as in readRecords.
+	rowsOf = `CROSS JOIN LATERAL (SELECT r.ctid AS at FROM ~.records r
+		WHERE r.namespace = u.namespace AND r.category = u.category AND r.key = u.key LIMIT 1) f`
+	removeRows = `DELETE FROM ~.records WHERE ctid = ANY (ARRAY(SELECT f.at
+		FROM unnest($1::text[], $2::text[], $3::text[]) AS u (namespace, category, key) ` + rowsOf + `))`
+	touchRows = `UPDATE ~.records r SET expires = f.expires FROM (SELECT f.at, u.expires
+		FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) AS u (namespace, category, key, expires) ` + rowsOf + ` OFFSET 0) f
+		WHERE r.ctid = f.at`
+	indexRows = `UPDATE ~.records r SET words = string_to_array(f.words, ' '), grams = f.grams::bigint[] FROM (SELECT f.at, u.words, u.grams
+		FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[]) AS u (namespace, category, key, words, grams) ` + rowsOf + ` OFFSET 0) f
+		WHERE r.ctid = f.at`
 	raiseGaps = `UPDATE ~.counters SET value = value + 1 WHERE name = 'unindexed'`
 )
 

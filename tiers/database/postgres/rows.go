@@ -190,8 +190,9 @@ const (
 	// recentStep is how many sequence numbers pass between two removals.
 	recentStep = 1000
 
-	removeJournal = `DELETE FROM ~.journal j USING unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS u (tier, namespace, category, key)
-		WHERE j.tier = u.tier AND j.namespace = u.namespace AND j.category = u.category AND j.key = u.key`
+	removeJournal = `DELETE FROM ~.journal WHERE ctid = ANY (ARRAY(SELECT f.at
+		FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS u (tier, namespace, category, key) CROSS JOIN LATERAL (SELECT j.ctid AS at FROM ~.journal j
+		WHERE j.tier = u.tier AND j.namespace = u.namespace AND j.category = u.category AND j.key = u.key LIMIT 1) f))`
 	putJournal = `INSERT INTO ~.journal (tier, namespace, category, key, owner, codec, seq, over, deleted, queued, bytes, schema, flags, version, created, updated, expires, value)
 		SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::bigint[], $9::boolean[], $10::bigint[], $11::bigint[],
 			$12::bigint[], $13::int[], $14::bigint[], $15::bigint[], $16::bigint[], $17::bigint[], $18::bytea[])

@@ -34,18 +34,20 @@ func newWants() *wants {
 }
 
 const (
-	readRecords = `SELECT r.namespace, r.category, r.key, r.version, r.created, r.expires, r.flags
-		FROM unnest($1::text[], $2::text[], $3::text[]) AS w (namespace, category, key)
-		JOIN ~.records r ON r.namespace = w.namespace AND r.category = w.category AND r.key = w.key`
+	// Of each key one look: with a limit the planner has no other way, whatever it thinks
+	// of a table that was just filled.
+	readRecords = `SELECT w.namespace, w.category, w.key, r.* FROM unnest($1::text[], $2::text[], $3::text[]) AS w (namespace, category, key)
+		CROSS JOIN LATERAL (SELECT version, created, expires, flags FROM ~.records r
+			WHERE r.namespace = w.namespace AND r.category = w.category AND r.key = w.key LIMIT 1) r`
 	rangeSQL        = ` FROM ~.records WHERE namespace = $1 AND category = $2 AND key >= $3 AND key > $4 AND key < $5 AND key <= $6 ORDER BY key`
 	readRange       = `SELECT key, version, expires` + rangeSQL
 	rowColumnsShort = `j.tier, j.namespace, j.category, j.key, j.seq, j.version, j.deleted, j.expires, j.created, j.queued, j.bytes`
 	readRows        = `SELECT ` + rowColumnsShort + ` FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS w (tier, namespace, category, key)
-		JOIN ~.journal j ON j.tier = w.tier AND j.namespace = w.namespace AND j.category = w.category AND j.key = w.key`
+		CROSS JOIN LATERAL (SELECT * FROM ~.journal j WHERE j.tier = w.tier AND j.namespace = w.namespace AND j.category = w.category AND j.key = w.key LIMIT 1) j`
 	readSeqs   = `SELECT ` + rowColumnsShort + ` FROM ~.journal j WHERE j.seq = ANY($1::bigint[])`
 	readRecent = `SELECT j.tier, j.namespace, j.category, j.key, j.seq, j.version, j.deleted, j.expires
 		FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS w (tier, namespace, category, key)
-		JOIN ~.recent j ON j.tier = w.tier AND j.namespace = w.namespace AND j.category = w.category AND j.key = w.key`
+		CROSS JOIN LATERAL (SELECT * FROM ~.recent j WHERE j.tier = w.tier AND j.namespace = w.namespace AND j.category = w.category AND j.key = w.key LIMIT 1) j`
 	rowRangeSQL  = `tier = $1 AND namespace = $2 AND category = $3 AND key >= $4 AND key > $5 AND key < $6 AND key <= $7 AND seq > $8`
 	readRowRange = `SELECT key FROM ~.journal WHERE ` + rowRangeSQL + ` UNION ALL SELECT key FROM ~.recent WHERE ` + rowRangeSQL + ` ORDER BY key`
 	journalSeq   = `greatest((SELECT value FROM ~.counters WHERE name = 'journal'), (SELECT max(seq) FROM ~.journal))`
@@ -54,7 +56,7 @@ const (
 	readFacts    = `SELECT name, value FROM ~.facts WHERE name = ANY($1::text[])`
 	readSessions = `SELECT s.namespace, s.id, s.generation, s.started, s.seen, s.ended, s.seq
 		FROM unnest($1::text[], $2::text[]) AS w (namespace, id)
-		JOIN ~.sessions s ON s.namespace = w.namespace AND s.id = w.id`
+		CROSS JOIN LATERAL (SELECT * FROM ~.sessions s WHERE s.namespace = w.namespace AND s.id = w.id LIMIT 1) s`
 	lastSession = `SELECT coalesce(max(seq), 0) FROM ~.sessions`
 	readIDs     = `SELECT id FROM ~.commits WHERE id = ANY($1::text[])`
 )
