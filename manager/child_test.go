@@ -12,6 +12,13 @@ import (
 // child is what the test binary does when a test starts it as another process.
 func child(run string) int {
 	ctx := context.Background()
+	if run == "stale" {
+		if err := staleChild(ctx); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		return 0
+	}
 	if run == "obey" {
 		if err := obey(ctx); err != nil {
 			fmt.Fprintln(os.Stderr, err)
