@@ -2,28 +2,61 @@ package main
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/sagestore/sagestore/agent"
+	"github.com/sagestore/sagestore/config"
+	"github.com/sagestore/sagestore/knowledge"
+	"github.com/sagestore/sagestore/learning"
+	"github.com/sagestore/sagestore/sagetest"
+	"github.com/sagestore/sagestore/tiers/embedded"
 )
+
+// TestMain lets the test binary be the program, so that it can be killed.
+func TestMain(m *testing.M) {
+	if os.Getenv("SAGESTORE_EXAMPLE_CHILD") != "" {
+		main()
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+const steps = 10 // of the sample
 
 func TestSampleIsStoredAndSurvivesAsItShould(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	var out bytes.Buffer
-	if err := run(t.Context(), &out, "", nil); err != nil {
+	if err := run(t.Context(), &out, options{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, line := range []string{
-		`session fix-flaky-test: 7 steps stored, then it was ended`,
-		`session.context +memory +json +session +1 +0 .*gone, rightly`,
+		`This is the first run`,
+		`session fix-flaky-test: 7 steps played, then it was ended`,
+		`done 10 steps: 15 messages in 2 conversations, 7 checkpoints`,
+		`newest checkpoint shows step 10 with 15 messages`,
+		`fix-flaky-test, message 1: The checkout test fails`,
+		`agent.conversations +database \(sqlite\) +json +never .*survived`,
+		`session.context +memory +json +session +3 +0 .*gone, rightly`,
 		`session.history +cache \(file\) +json +24h +3 +3 .*survived`,
 		`session.preferences +database \(sqlite\) +json +never +1 +1 .*survived`,
 		`knowledge.content +memory +json +session +1 +0 .*gone, rightly`,
 		`knowledge.tokens +cache \(file\) +json +1h +2 +2 .*survived`,
-		`knowledge.usage +database \(sqlite\) +json +never +4 +4 .*survived`,
-		`knowledge.access +database \(sqlite\) +json +30d +5 +5 .*survived`,
+		`knowledge.access +database \(sqlite\) +json +30d +0 +5 .*survived`,
 		`learning.patterns +database \(sqlite\) +json +never +3 +3 .*survived`,
 		`learning.optimizations +database \(sqlite\) +json +never +5 +5 .*survived`,
 		`learning.feedback +database \(sqlite\) +json +never +4 +4 .*survived`,
@@ -38,6 +71,134 @@ func TestSampleIsStoredAndSurvivesAsItShould(t *testing.T) {
 	}
 }
 
+// TestAKilledProgramGoesOnWithoutLosingOrRepeatingAStep kills it amid each step, in
+// both halves of one store's life, and compares with a store of a program that lived.
+func TestAKilledProgramGoesOnWithoutLosingOrRepeatingAStep(t *testing.T) {
+	unharmed := t.TempDir()
+	if err := run(t.Context(), io.Discard, options{dir: unharmed}); err != nil {
+		t.Fatal(err)
+	}
+	want := contents(t, unharmed)
+	if !strings.Contains(want, "step 10") || !strings.Contains(want, "The checkout test fails") {
+		t.Fatalf("the store holds\n%s", want)
+	}
+	for n := 1; n <= steps; n++ {
+		t.Run(fmt.Sprintf("step %d", n), func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			for i, at := range []int{n, min(n+3, steps)} { // it is killed twice, if there are steps left
+				out := killed(t, dir, at)
+				if want := fmt.Sprintf("-dir %s\n", dir); !strings.Contains(out, want) {
+					t.Errorf("it does not say how to go on:\n%s", out)
+				}
+				if i == 1 && n > 1 && !strings.Contains(out, "nothing is to be done again") {
+					t.Errorf("it does not say where it goes on:\n%s", out)
+				}
+				if got := contents(t, dir); !strings.HasSuffix(got, fmt.Sprintf("%d steps\n", at-1)) {
+					t.Errorf("killed amid step %d, the store holds\n%s", at, got)
+				}
+			}
+			var out bytes.Buffer
+			if err := run(t.Context(), &out, options{dir: dir}); err != nil {
+				t.Fatalf("%v\n%s", err, out.String())
+			}
+			if !strings.Contains(out.String(), "This is run 3") {
+				t.Errorf("it does not know of the runs before:\n%s", out.String())
+			}
+			if d := cmp.Diff(want, contents(t, dir)); d != "" {
+				t.Errorf("it holds something else than without the kills:\n%s", d)
+			}
+		})
+	}
+}
+
+// killed runs the program until it kills itself, and answers what it printed.
+func killed(t *testing.T, dir string, at int) string {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.CommandContext(t.Context(), exe, "-dir", dir, "-crash-at", strconv.Itoa(at))
+	c.Env = append(os.Environ(), "SAGESTORE_EXAMPLE_CHILD=1")
+	out, err := c.CombinedOutput()
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() == 1 {
+		t.Fatalf("it ends with %v\n%s", err, out)
+	}
+	return string(out)
+}
+
+// contents tells what a store holds, apart from ids and times.
+func contents(t *testing.T, dir string) string {
+	t.Helper()
+	ctx := t.Context()
+	m := sagetest.OpenWith(t, dirConfig(dir), embedded.Tiers())
+	a, err := newApp(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	st, err := a.agents.Load(ctx, agentID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var steps int64
+	for _, key := range slices.Sorted(maps.Keys(st.Custom)) {
+		fmt.Fprintln(&b, key, st.Custom[key])
+		if n, ok := st.Custom[key].(int64); ok {
+			steps += n
+		}
+	}
+	for c, err := range a.agents.Conversations(ctx, agentID, agent.After{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole, err := a.agents.LoadConversation(ctx, c.ID, agent.Page{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range whole.Messages {
+			fmt.Fprintln(&b, c.ID, m.Seq, m.Role, m.Content)
+			for _, call := range m.ToolCalls {
+				fmt.Fprintln(&b, "  ", call.ID, call.Name, string(call.Arguments), call.Status)
+			}
+		}
+	}
+	for c, err := range a.agents.Checkpoints(ctx, agentID, agent.After{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintln(&b, "checkpoint", c.Number, "of step", c.Iteration, "with", c.Messages)
+	}
+	for _, book := range []*learning.Book{a.learned.Patterns, a.learned.Optimizations, a.learned.Feedback} {
+		all, err := book.Top(ctx, learning.Query{User: user, Limit: 100})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var lines []string
+		for _, r := range all {
+			lines = append(lines, fmt.Sprintln("learned", r.Kind, r.Text, r.Seen))
+		}
+		slices.Sort(lines)
+		b.WriteString(strings.Join(lines, ""))
+	}
+	usage, err := a.content.Usage(ctx, knowledge.BySession, time.Time{}, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range slices.Sorted(maps.Keys(usage)) {
+		fmt.Fprintln(&b, "tokens of", id, usage[id].Input, usage[id].Output, usage[id].Count)
+	}
+	fmt.Fprintln(&b, steps, "steps")
+	return b.String()
+}
+
+func dirConfig(dir string) *config.Config {
+	cfg := config.Default()
+	cfg.DataDir = dir
+	return cfg
+}
+
 func TestCacheWaitsInTheJournalWhileRedisIsAway(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "config.yaml")
@@ -47,7 +208,7 @@ func TestCacheWaitsInTheJournalWhileRedisIsAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := run(t.Context(), &out, file, nil); err != nil {
+	if err := run(t.Context(), &out, options{config: file}); err != nil {
 		t.Fatal(err)
 	}
 	if !regexp.MustCompile(`session.history +cache \(redis\) +json +24h +3 +3 .*survived`).Match(out.Bytes()) {
@@ -114,10 +275,10 @@ func TestRealTranscripts(t *testing.T) {
 	}
 	t.Setenv("TMPDIR", t.TempDir())
 	var out bytes.Buffer
-	if err := run(t.Context(), &out, "", paths); err != nil {
+	if err := run(t.Context(), &out, options{paths: paths}); err != nil {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
-	if n := strings.Count(out.String(), "survived"); n != 9 {
-		t.Errorf("%d categories survived, want 9:\n%s", n, out.String())
+	if n := strings.Count(out.String(), "survived"); n != len(categories)-3 || regexp.MustCompile(`\d of \d+ survived`).MatchString(out.String()) {
+		t.Errorf("%d categories survived, want all but those in memory:\n%s", n, out.String())
 	}
 }

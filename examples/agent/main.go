@@ -1,10 +1,10 @@
-// Command agent is a small SAGE-style app on sagestore. It plays transcripts of
-// agents as sessions and stores at every step what such an app stores: context,
-// query history, preferences, loaded content, token usage, access patterns, user
-// patterns, optimizations, feedback and settings. Then it closes, opens again
-// and shows what survived and what rightly did not.
+// Command agent is a small SAGE-style app on sagestore. It plays transcripts of an
+// agent's work, one step after the other. Each step is one transaction: the messages,
+// what the agent remembers, learns and uses, how far it has come, and a checkpoint.
+// Then it closes, opens again, and shows what is there.
 //
 //	go run ./examples/agent                          a small transcript of its own, no server needed
+//	go run ./examples/agent -crash-at 4              kill the program amid step 4; it says how to go on
 //	go run ./examples/agent run.traj log.jsonl       SWE-agent trajectories, Claude Code session logs
 //	go run ./examples/agent -config redis.yaml       the same with the cache in Redis
 package main
@@ -30,56 +30,73 @@ import (
 //go:embed sample.jsonl
 var sample []byte
 
+// options are what the command line says.
+type options struct {
+	config  string // file, "" for embedded stores
+	dir     string // of embedded stores, "" for a new temporary one
+	crashAt int    // the step amid which the program is killed, counted from 1; 0: none
+	paths   []string
+}
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
+	var o options
 	flags := flag.NewFlagSet("agent", flag.ExitOnError)
-	file := flags.String("config", "", "YAML `file` that says where each kind of data lives (default: embedded stores in a new temporary directory)")
+	flags.StringVar(&o.config, "config", "", "YAML `file` that says where each kind of data lives")
+	flags.StringVar(&o.dir, "dir", "", "`directory` of the stores when there is no such file (default: a new temporary one)")
+	flags.IntVar(&o.crashAt, "crash-at", 0, "kill the program amid the `n`-th step")
 	flags.Usage = func() {
-		_, _ = fmt.Fprintln(flags.Output(), "usage: agent [-config FILE] [TRANSCRIPT...]")
+		_, _ = fmt.Fprintln(flags.Output(), "usage: agent [-config FILE | -dir DIRECTORY] [-crash-at N] [TRANSCRIPT...]")
 		flags.PrintDefaults()
 	}
 	_ = flags.Parse(os.Args[1:]) // ends the program on an error
-	if err := run(ctx, os.Stdout, *file, flags.Args()); err != nil {
+	o.paths = flags.Args()
+	if err := run(ctx, os.Stdout, o); err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, "agent:", err)
 		os.Exit(1)
 	}
 }
 
 // run is the program; out gets what it prints.
-func run(ctx context.Context, out io.Writer, file string, paths []string) error {
+func run(ctx context.Context, out io.Writer, o options) error {
 	say := func(format string, args ...any) { _, _ = fmt.Fprintf(out, format+"\n", args...) }
-	cfg, err := settle(file, say)
+	if o.config != "" && o.dir != "" {
+		return errors.New("-config and -dir exclude each other: the file says where the data is")
+	}
+	cfg, err := settle(&o, say)
 	if err != nil {
 		return err
 	}
-	ts, err := readAll(paths, say)
+	ts, err := readAll(o.paths, say)
 	if err != nil {
 		return err
 	}
 	drivers := append(embedded.Tiers(), redis.Driver())
-	watch := newStopwatch()
-	first, err := firstRun(ctx, cfg, drivers, ts, watch, say)
+	held, err := play(ctx, cfg, drivers, ts, o, say)
 	if err != nil {
 		return err
 	}
 	say("\nClosed, and opened again. What is still there:\n")
-	return secondRun(ctx, cfg, drivers, first, watch, out)
+	return report(ctx, cfg, drivers, held, out)
 }
 
 // settle answers the configuration: that of the file, or embedded stores in a
-// temporary directory, which stays for a look around.
-func settle(file string, say func(string, ...any)) (*config.Config, error) {
-	if file != "" {
-		return config.Load(file)
+// directory, which stays for a look around.
+func settle(o *options, say func(string, ...any)) (*config.Config, error) {
+	if o.config != "" {
+		return config.Load(o.config)
 	}
-	dir, err := os.MkdirTemp("", "sagestore-agent-")
-	if err != nil {
-		return nil, err
+	if o.dir == "" {
+		dir, err := os.MkdirTemp("", "sagestore-agent-")
+		if err != nil {
+			return nil, err
+		}
+		o.dir = dir
 	}
 	cfg := config.Default()
-	cfg.DataDir = dir
-	say("Everything is stored below %s: look around there afterwards, and remove it when you like.", dir)
+	cfg.DataDir = o.dir
+	say("Everything is stored below %s: look around there afterwards, and remove it when you like.", o.dir)
 	return cfg, nil
 }
 
@@ -113,32 +130,64 @@ func counted(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// firstRun plays the transcripts, ends all sessions but the last, and answers
-// how many entries each category held before closing.
-func firstRun(ctx context.Context, cfg *config.Config, drivers tiers.Drivers, ts []transcript, watch *stopwatch, say func(string, ...any)) (held map[string]int, err error) {
+// play opens the store, goes on where the last run of the program has ended, however
+// that was, and answers how many entries each category holds before it closes.
+func play(ctx context.Context, cfg *config.Config, drivers tiers.Drivers, ts []transcript, o options, say func(string, ...any)) (held map[string]int, err error) {
 	m, err := manager.Open(ctx, cfg, drivers)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, m.Close(context.WithoutCancel(ctx))) }()
-	a, err := newAgent(m, "sample-user", watch)
+	a, err := newApp(m)
 	if err != nil {
 		return nil, err
 	}
+	if err := a.begin(ctx, say); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, a.run.Close(context.WithoutCancel(ctx))) }()
+	first := 0 // step of a session, among all
 	for i, t := range ts {
-		if err := a.play(ctx, t); err != nil {
+		played, err := a.session(ctx, t, o.crashAt-first, func() { die(o, say) })
+		if err != nil {
 			return nil, err
 		}
-		last := ", then it was ended: its context and content are gone, what was learned stays"
-		if i == len(ts)-1 {
-			last = ", and it still goes on when the app closes"
-		}
-		say("session %s: %s stored%s", t.Session, counted(len(t.Steps), "step"), last)
+		first += len(t.Steps)
+		last := ", and it still goes on when the app closes"
 		if i < len(ts)-1 {
-			if err := m.EndSession(ctx, t.Session); err != nil {
+			last = ", then it was ended: its context and content are gone, what was learned stays"
+			if err := a.sessions.End(ctx, t.Session); err != nil {
 				return nil, err
 			}
 		}
+		there := ""
+		if n := len(t.Steps) - played; n > 0 {
+			there = fmt.Sprintf(" (%d had been before)", n)
+		}
+		say("session %s: %s played%s%s", t.Session, counted(played, "step"), there, last)
+	}
+	if err := a.tell(ctx, say); err != nil {
+		return nil, err
 	}
 	return count(ctx, m)
+}
+
+// die kills the program, which runs no deferred function and closes no file.
+func die(o options, say func(string, ...any)) {
+	again := "-dir " + o.dir
+	if o.config != "" {
+		again = "-config " + o.config
+	}
+	for _, path := range o.paths {
+		again += " " + path
+	}
+	say("Killed amid step %d, after its messages were written and before it was committed. Go on with:\n\n  go run ./examples/agent %s\n", o.crashAt, again)
+	p, err := os.FindProcess(os.Getpid())
+	if err == nil {
+		err = p.Kill()
+	}
+	if err != nil {
+		os.Exit(137)
+	}
+	select {} // until the kill arrives
 }

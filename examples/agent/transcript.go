@@ -238,3 +238,11 @@ func joined(problems []string) error {
 	}
 	return errors.New(strings.Join(problems, "\n"))
 }
+
+func clip(s string, n int) string {
+	s = strings.Join(strings.Fields(s), " ")
+	if r := []rune(s); len(r) > n {
+		return string(r[:n-3]) + "..."
+	}
+	return s
+}
