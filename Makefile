@@ -17,7 +17,7 @@ help: ## List the targets
 test: setup vet lint build race ## Set up what is missing, then vet, lint, build without cgo, and every test under the race detector
 
 .PHONY: setup
-setup: ## Install what the tests need and is missing: redis-server, strace, a C compiler for the race detector
+setup: ## Install what the tests need and is missing: redis-server, PostgreSQL, strace, a C compiler for the race detector
 	@scripts/setup.sh
 
 .PHONY: vet
@@ -46,6 +46,14 @@ race: ## Run every test under the race detector
 quick: ## Run every test without the race detector
 	$(GO) test -timeout 10m $(PKG)
 
+.PHONY: test-postgres
+test-postgres: setup ## Run the tests of everything above the tiers on PostgreSQL instead of SQLite, but those of SQLite's files and backups
+	SAGESTORE_TEST_DATABASE=postgres $(GO) test -p 1 -count=1 -timeout 20m -skip '$(ON_SQLITE)' ./manager ./agent ./session ./knowledge ./learning
+
+# What is about the file of SQLite, about backups, which PostgreSQL does for itself, or
+# about a server that syncs.
+ON_SQLITE := Backup|Restore|Night|Rehears|ReaderSeesTheOldOrTheNew|NewStoreAlarms|RefusedPrune|RunByHandThatFails|SQLiteCanQuery|DiagnoseSaysEach
+
 .PHONY: kill
 kill: ## Kill the writers of the database and file tiers 10,000 times and look for losses
 	SAGESTORE_KILLS=10000 $(GO) test -count=1 -timeout 4h -run Kill ./tiers/database ./tiers/file
@@ -61,6 +69,10 @@ BACKUPKILLS ?= 50
 .PHONY: torture
 torture: ## Kill 10,000 processes amid transactions over all tiers and look for broken promises
 	$(GO) run ./internal/torture -kills $(KILLS) -seed $(SEED) $(if $(DIR),-dir $(DIR))
+
+.PHONY: torture-agents
+torture-agents: ## Kill 10,000 processes amid conversations, checkpoints and forks of agents
+	$(GO) run ./internal/torture -agents -kills $(KILLS) -seed $(SEED) $(if $(DIR),-dir $(DIR))
 
 .PHONY: torture-backup
 torture-backup: ## Flip 10,000 bits of backups, kill 50 times per step and look for broken promises

@@ -111,7 +111,7 @@ func killOne(ctx context.Context, at int, dir string) (acked map[string]int, err
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, exe) //nolint:gosec // the test itself
+	cmd := exec.CommandContext(ctx, exe)
 	cmd.Env = append(os.Environ(), envChildDir+"="+dir, envChildPlace+"="+strconv.Itoa(at))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
@@ -137,7 +137,7 @@ func killOne(ctx context.Context, at int, dir string) (acked map[string]int, err
 			return nil, fmt.Errorf("it says %q: %w", line, err)
 		}
 		if acked[what] = n; what == "ready" {
-			killed = time.AfterFunc(rand.N(120*time.Millisecond), func() { _ = cmd.Process.Kill() }) //nolint:gosec // not a secret
+			killed = time.AfterFunc(rand.N(120*time.Millisecond), func() { _ = cmd.Process.Kill() })
 		}
 	}
 	if killed == nil || killed.Stop() {

@@ -61,8 +61,8 @@ func routings() []routing {
 			}
 			return c
 		}},
-		{"mixed", true, func(t testing.TB, dir string) *config.Config {
-			c := on("file")(t, dir)
+		{"mixed", true, func(_ testing.TB, dir string) *config.Config {
+			c := on("file")(nil, dir)
 			c.Categories["agent.conversations"] = config.Category{Tier: "database"}
 			c.Categories["agent.checkpoints"] = config.Category{Tier: "cache"}
 			return c

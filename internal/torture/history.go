@@ -31,7 +31,8 @@ type history struct {
 	store  store
 	before check.State
 	now    check.Found
-	n      int // of the round
+	told   map[string]string // what there was of agents at the last look
+	n      int               // of the round
 }
 
 // child is a process of this program.
@@ -173,6 +174,9 @@ func (v *victim) kill() {
 // end kills the workers, the first one perhaps at a point.
 func (h *history) end(running []*victim) {
 	life := time.Duration(5+h.rng.IntN(60)) * time.Millisecond
+	if h.agents {
+		life *= time.Duration(1 + h.rng.IntN(6)) // their work takes longer
+	}
 	if running[0].Point != "" {
 		life = 250 * time.Millisecond // it should reach the point by itself
 	}

@@ -28,7 +28,7 @@ func (t *torture) sideBySide(ctx context.Context) error {
 		}
 		lanes[i] = &torture{
 			kills: share, seed: t.done.Seed + uint64(i), dir: filepath.Join(t.dir, fmt.Sprintf("lane-%d", i)),
-			faults: t.faults, cache: t.cache, callers: t.callers, plain: t.plain, quiet: true, exe: t.exe, out: io.Discard,
+			faults: t.faults, cache: t.cache, callers: t.callers, plain: t.plain, agents: t.agents, quiet: true, exe: t.exe, out: io.Discard,
 		}
 		wg.Go(func() {
 			if errs[i] = lanes[i].run(all); errs[i] != nil {

@@ -5,6 +5,7 @@
 //
 //	go run ./internal/torture                 10,000 kills
 //	go run ./internal/torture -kills 500 -seed 7 -faults kill,redis-kill
+//	go run ./internal/torture -agents         agents instead
 //
 // In each round several generations of two workers use one store: transactions
 // over all four tiers that move money between accounts, mark what they touched,
@@ -13,6 +14,8 @@
 // points of a commit, Redis is killed and frozen under them, writes and syncs
 // fail. Then another process opens the store, as the next user would, and package
 // check compares what is stored with the logs of the workers.
+//
+// With -agents the workers do what programs do with package agent, in all routings.
 //
 // Interrupted, it goes on where it was when it is given the same directory.
 package main
@@ -57,6 +60,7 @@ func run(ctx context.Context, args []string) error {
 	flags.StringVar(&t.cache, "cache", "", "`driver` of the cache: redis or file; default: redis for three stores of four")
 	flags.IntVar(&t.lanes, "lanes", 2, "how many `stores` at a time")
 	flags.IntVar(&t.callers, "callers", 4, "`goroutines` of each worker")
+	flags.BoolVar(&t.agents, "agents", false, "agents: their conversations, checkpoints and forks")
 	flags.BoolVar(&t.plain, "plain", false, "single saves and deletes only")
 	flags.BoolVar(&t.quiet, "quiet", false, "no progress")
 	if err := flags.Parse(args); err != nil {

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,18 +20,20 @@ type mutation struct {
 	edits  []edit
 	faults string
 	cache  string
+	agents bool
+	long   bool // not in CI, but with SAGESTORE_MUTATIONS
 }
 
 type edit struct{ file, old, new string }
 
 func mutations() []mutation {
-	return []mutation{
-		{"the rows of the journal are not written", []edit{{
+	return append([]mutation{
+		{why: "the rows of the journal are not written", edits: []edit{{
 			"tiers/database/commit.go",
 			"if out.Rows[i], err = x.appendRow(r, tiers.Cond{}, d.RowLimits[r.Tier], of); err != nil {",
 			"if out.Rows[i], _ = r, of; err != nil {",
-		}}, "kill", "file"},
-		{"rows go over whatever is there", []edit{{
+		}}, faults: "kill", cache: "file"},
+		{why: "rows go over whatever is there", edits: []edit{{
 			"internal/filetree/change.go",
 			"} else if c.live > r.Version || c.live == r.Version && !gone {",
 			"} else if c.live == r.Version && !gone {",
@@ -38,22 +41,57 @@ func mutations() []mutation {
 			"internal/filetree/change.go",
 			"if over.Holds(c.live) != nil {\n\t\t\treturn false, nil\n\t\t}",
 			"_ = over",
-		}}, "kill", "file"},
-		{"rows that are left are never applied", []edit{{
+		}}, faults: "kill", cache: "file"},
+		{why: "rows that are left are never applied", edits: []edit{{
 			"txn/applying.go",
 			"for retry := firstRetry; j.view.any() && ctx.Err() == nil;",
 			"for retry := firstRetry; retry == 0;",
-		}}, "kill", "file"},
-		{"reads are not compared at the commit", []edit{{
+		}}, faults: "kill", cache: "file"},
+		{why: "reads are not compared at the commit", edits: []edit{{
 			"tiers/database/commit.go",
 			"if v != micro(r.Version) {",
 			"if v < 0 {",
-		}}, "kill", "file"},
-		{"memory is published before the decision", []edit{{
+		}}, faults: "kill", cache: "file"},
+		{why: "memory is published before the decision", edits: []edit{{
 			"txn/commit.go",
 			"\tif c.e.committer == nil {\n\t\treturn c.alone(ctx, &out)",
 			"\tc.finish(true)\n\tif c.e.committer == nil {\n\t\treturn c.alone(ctx, &out)",
-		}}, "kill", "file"},
+		}}, faults: "kill", cache: "file"},
+	}, agentMutations()...)
+}
+
+// agentMutations are agents that break a promise.
+func agentMutations() []mutation {
+	return []mutation{
+		{why: "a deletion leaves checkpoints and contents", edits: []edit{{
+			"agent/collect.go",
+			"for _, prefix := range []string{atInfo, atCopy} {",
+			"for _, prefix := range []string{atCopy} {",
+		}, {
+			"agent/edit.go",
+			"return e.giveUp(ctx, part, old)",
+			"return nil",
+		}}, faults: "kill", cache: "file", agents: true, long: true},
+		{why: "what a checkpoint shows is not kept", edits: []edit{{
+			"agent/edit.go",
+			"if !ok || since > e.led.Newest {",
+			"if !ok || since >= e.led.Newest {",
+		}}, faults: "kill", cache: "file", agents: true, long: true},
+		{why: "a step counts by itself", edits: []edit{{
+			"agent/run.go",
+			"if err := s.save(ctx, s.checkpoints, atRun+au, rec); err != nil {\n\t\t\treturn err\n\t\t}\n\t\tif !decider",
+			"if err := r.store.save(ctx, r.store.checkpoints, atRun+au, rec); err != nil {\n\t\t\treturn err\n\t\t}\n\t\tif !decider",
+		}}, faults: "kill", cache: "file", agents: true, long: true},
+		{why: "fields outlive their agent", edits: []edit{{
+			"agent/agents.go",
+			"fields, err := s.Fields(id).clear(ctx)",
+			"fields, err := s.Fields(id).Exists(ctx)",
+		}}, faults: "kill", cache: "file", agents: true, long: true},
+		{why: "the id of a deleted conversation stays", edits: []edit{{
+			"agent/conversations.go",
+			"e.conversations.DeleteMany(ctx, atID+manager.Key(id), atActive+at)",
+			"e.conversations.DeleteMany(ctx, atActive+at)",
+		}}, faults: "kill", cache: "file", agents: true, long: true},
 	}
 }
 
@@ -99,13 +137,14 @@ func overlay(t *testing.T, edits []edit) string {
 }
 
 // TestABrokenStoreIsFound breaks the store in several ways: all of them in CI or
-// with SAGESTORE_MUTATIONS set, one of them else.
+// with SAGESTORE_MUTATIONS set, some of them else.
 func TestABrokenStoreIsFound(t *testing.T) {
 	all := os.Getenv("CI") == "true" || os.Getenv("SAGESTORE_MUTATIONS") != ""
+	long := os.Getenv("SAGESTORE_MUTATIONS") != ""
 	for i, m := range mutations() {
 		t.Run(m.why, func(t *testing.T) {
 			layer := overlay(t, m.edits)
-			if i > 0 && !all {
+			if i > 0 && !all || m.long && !long {
 				t.Log("the source has what the mutation changes; CI=true builds and runs it")
 				return
 			}
@@ -113,7 +152,7 @@ func TestABrokenStoreIsFound(t *testing.T) {
 			const kills = "800" // at most
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
-			cmd := exec.CommandContext(ctx, binary, "-quiet", "-kills", kills, "-dir", t.TempDir(), "-faults", m.faults, "-cache", m.cache)
+			cmd := exec.CommandContext(ctx, binary, "-quiet", "-kills", kills, "-dir", t.TempDir(), "-faults", m.faults, "-cache", m.cache, fmt.Sprint("-agents=", m.agents))
 			cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 			out, err := cmd.CombinedOutput()
 			if err == nil || !strings.Contains(string(out), "the store and the logs are in") {

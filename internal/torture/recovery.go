@@ -48,6 +48,16 @@ func recoverStore(ctx context.Context, s spec) (err error) {
 			}
 		}
 	}
+	if s.Store.Agents != "" {
+		st, err := settleAgents(ctx, m)
+		if err == nil {
+			var b []byte
+			if b, err = json.Marshal(st); err == nil {
+				err = os.WriteFile(s.Answers, b, 0o600)
+			}
+		}
+		return errors.Join(err, waitForJournal(ctx, filepath.Join(s.Store.Dir, "sage.db")))
+	}
 	if s.Asks != "" {
 		return outcomes(ctx, m, s.Asks, s.Answers)
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/sagestore/sagestore/config"
 	"github.com/sagestore/sagestore/internal/torture/check"
@@ -21,7 +22,8 @@ type store struct {
 	Dir    string
 	Redis  string // address; empty: the cache is kept in files
 	Prefix string
-	Normal bool // SQLite with synchronous: normal
+	Normal bool   // SQLite with synchronous: normal
+	Agents string // tiers of the categories of agents; empty: there are none
 }
 
 // spec is what a process of the torture is told to do.
@@ -76,6 +78,10 @@ func (s store) config() *config.Config {
 		for _, class := range []string{"bank", "own", "pool"} {
 			cfg.Categories[class+"."+tier] = config.Category{Tier: tier, TTL: config.Never}
 		}
+	}
+	names := []string{"agent.state", "agent.conversations", "agent.checkpoints", "agent.fields"}
+	for i, tier := range strings.Fields(s.Agents) {
+		cfg.Categories[names[i]] = config.Category{Tier: tier, TTL: config.Never}
 	}
 	return cfg
 }

@@ -28,6 +28,7 @@ type torture struct {
 	cache   string
 	callers int
 	plain   bool
+	agents  bool
 	quiet   bool
 	lanes   int    // stores at a time; 0: one
 	exe     string // program of the children; empty: this one
@@ -181,7 +182,10 @@ func (t *torture) oneStore(ctx context.Context) ([]check.Fault, error) {
 		}
 		h.store.Redis, h.store.Prefix = t.redis.addr(), fmt.Sprintf("t%d", n)
 	}
-	if !t.plain {
+	if t.agents {
+		routes := agentRoutes()
+		h.store.Agents = routes[n%len(routes)]
+	} else if !t.plain {
 		if err := h.child(ctx, "found", spec{Store: h.store}).Run(); err != nil {
 			return nil, fmt.Errorf("make a store: %w", err)
 		}
@@ -194,7 +198,11 @@ func (t *torture) oneStore(ctx context.Context) ([]check.Fault, error) {
 		if t.done.Kills >= t.kills || ctx.Err() != nil {
 			break
 		}
-		faults, err := h.round(ctx)
+		round := h.round
+		if t.agents {
+			round = h.agentRound
+		}
+		faults, err := round(ctx)
 		if err != nil || len(faults) > 0 {
 			return faults, err
 		}

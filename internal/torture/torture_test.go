@@ -67,17 +67,22 @@ func TestKillsBreakNoPromise(t *testing.T) {
 		why    string
 		cache  string
 		faults []string
+		agents bool
 	}{
-		{"processes are killed, the cache in Redis", needRedis(t), []string{"kill"}},
-		{"processes are killed, the cache in files", "file", []string{"kill"}},
-		{"Redis, the disk and single files fail as well", needRedis(t), faultNames()[1:]},
+		{"processes are killed, the cache in Redis", needRedis(t), []string{"kill"}, false},
+		{"processes are killed, the cache in files", "file", []string{"kill"}, false},
+		{"Redis, the disk and single files fail as well", needRedis(t), faultNames()[1:], false},
+		{"agents of all kinds of stores are killed amid their work", needRedis(t), []string{"kill"}, true},
 	} {
 		t.Run(c.why, func(t *testing.T) {
 			kills, most := 24, 8*time.Second
 			if os.Getenv("CI") == "true" {
 				kills, most = 96, 28*time.Second
 			}
-			out, err := wear(t.Context(), &torture{exe: binary, lanes: 2, kills: kills, cache: c.cache, faults: c.faults}, most)
+			if c.agents {
+				kills, most = kills/3, most/3
+			}
+			out, err := wear(t.Context(), &torture{exe: binary, lanes: 2, kills: kills, cache: c.cache, faults: c.faults, agents: c.agents}, most)
 			if err != nil {
 				t.Error(err)
 			}

@@ -56,6 +56,9 @@ type worker struct {
 }
 
 func work(ctx context.Context, s spec) error {
+	if s.Store.Agents != "" {
+		return workAgents(ctx, s)
+	}
 	if s.Limit > 0 {
 		signal.Ignore(syscall.SIGXFSZ)
 		if err := limitFiles(s.Limit); err != nil {

@@ -31,6 +31,7 @@ type Found struct {
 	State   State
 	Faults  []Fault         // whatever is wrong already
 	Commits map[string]bool // ids of transactions that the database remembers as committed
+	Agents  Agents
 }
 
 // Read reads a store that nobody has open.
@@ -52,6 +53,12 @@ func Read(ctx context.Context, p Places) (Found, error) {
 }
 
 func (f *Found) put(at string, version uint64, value []byte) {
+	if _, key, _ := strings.Cut(at, "/"); strings.HasPrefix(key, "agent.") {
+		if err := f.Agents.put(key, value); err != nil {
+			f.fault("corrupt", "%s is no JSON: %v", at, err)
+		}
+		return
+	}
 	if fault := f.State.put(at, version, value); fault != nil {
 		f.Faults = append(f.Faults, *fault)
 	}
@@ -86,6 +93,9 @@ func (f *Found) readDatabase(ctx context.Context, p Places) (epoch string, err e
 		return nil
 	})
 	if err != nil {
+		return "", err
+	}
+	if err := f.readIndex(ctx, db); err != nil {
 		return "", err
 	}
 	err = each(ctx, db, "SELECT tier, category, key FROM journal WHERE tier IN ('cache', 'file')", func(rows *sql.Rows) error {
@@ -123,6 +133,39 @@ func each(ctx context.Context, db *sql.DB, query string, row func(*sql.Rows) err
 		}
 	}
 	return rows.Err()
+}
+
+// readIndex reads which entries the full-text index has.
+func (f *Found) readIndex(ctx context.Context, db *sql.DB) error {
+	f.Agents.Placed, f.Agents.Index = map[string]int64{}, map[string][]int64{}
+	var schema int
+	if err := db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&schema); err != nil {
+		return err
+	}
+	place := "rowid"
+	if schema >= 6 {
+		place = "flags >> 8"
+	}
+	err := each(ctx, db, "SELECT category, key, "+place+" FROM records WHERE flags >= 256", func(rows *sql.Rows) error {
+		var category, key string
+		var at int64
+		err := rows.Scan(&category, &key, &at)
+		f.Agents.Placed[category+"/"+key] = at
+		return err
+	})
+	for _, table := range []string{"search_words", "search_parts"} {
+		if err != nil {
+			return err
+		}
+		f.Agents.Index[table] = nil
+		err = each(ctx, db, "SELECT id FROM "+table+"_docsize", func(rows *sql.Rows) error {
+			var id int64
+			err := rows.Scan(&id)
+			f.Agents.Index[table] = append(f.Agents.Index[table], id)
+			return err
+		})
+	}
+	return err
 }
 
 // readTree reads the records of a file tree. The keys of the workers need no

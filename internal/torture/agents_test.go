@@ -1,0 +1,122 @@
+//go:build linux
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sagestore/sagestore/internal/torture/check"
+)
+
+// worked are the records of agents that nobody has killed.
+func worked(t *testing.T, route string) (a check.Agents, logged []check.Line, st check.AgentStats) {
+	t.Helper()
+	dir := t.TempDir()
+	s := spec{
+		Store: store{Dir: filepath.Join(dir, "data"), Agents: route, Normal: true},
+		Log:   filepath.Join(dir, "log"), Name: "r0", Callers: 4, Ops: 60, Seed: 2, Answers: filepath.Join(dir, "answers"),
+	}
+	if err := workAgents(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	if err := recoverStore(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(s.Answers)
+	if err == nil {
+		err = json.Unmarshal(b, &st)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := check.Read(t.Context(), s.Store.places())
+	if err != nil {
+		t.Fatal(err)
+	}
+	logged, err = check.ReadLog(s.Log)
+	if err != nil || len(found.Faults) > 0 {
+		t.Fatal(err, found.Faults)
+	}
+	return found.Agents, logged, st
+}
+
+// TestEachLossAmongAgentsIsFound takes one record of each kind away from sound agents,
+// or changes it, and looks whether the checker sees that.
+func TestEachLossAmongAgentsIsFound(t *testing.T) {
+	t.Parallel()
+	a, logged, st := worked(t, agentRoutes()[0])
+	if counted, faults := a.Check(); len(faults) > 0 || counted != st {
+		t.Fatalf("sound agents have faults: %v; the store counts %+v, and there are %+v", faults, st, counted)
+	}
+	kinds := map[string]string{} // one key of each kind
+	for at := range a.Records {
+		category, key, _ := strings.Cut(at, "/")
+		kind, _, _ := strings.Cut(key, "/")
+		if category == "agent.fields" {
+			kind = ""
+		}
+		if was := kinds[category+"/"+kind]; was == "" || at < was {
+			kinds[category+"/"+kind] = at
+		}
+	}
+	if len(kinds) < 20 {
+		t.Errorf("only %d kinds of records: %v", len(kinds), slices.Sorted(maps.Keys(kinds)))
+	}
+	finds := func(what string, change func(check.Agents)) {
+		t.Helper()
+		b := check.Agents{Records: maps.Clone(a.Records), Placed: maps.Clone(a.Placed), Index: maps.Clone(a.Index)}
+		change(b)
+		if counted, faults := b.Check(); len(faults) == 0 && counted == st {
+			t.Errorf("%s, and nothing is found", what)
+		}
+	}
+	for kind, at := range kinds {
+		raw := string(a.Records[at])
+		switch kind {
+		case "agent.checkpoints/run", "agent.fields/": // nothing says that there has to be one
+		default:
+			finds(at+" is missing", func(a check.Agents) { delete(a.Records, at) })
+		}
+		finds(at+" is of another agent", func(a check.Agents) {
+			first, rest, _ := strings.Cut(strings.TrimPrefix(at, kind+"/"), "/")
+			if kind == "agent.fields/" {
+				first, rest, _ = strings.Cut(strings.TrimPrefix(at, "agent.fields/"), "/")
+			}
+			a.Records[strings.TrimSuffix(kind, "/")+"/x"+first+"/"+rest] = a.Records[at]
+			delete(a.Records, at)
+		})
+		for from, to := range map[string]string{
+			`"count":`: `"count":1`, `"last":`: `"last":1`, `"untagged":`: `"untagged":1`, `"bytes":`: `"bytes":1`, `"sum":"`: `"sum":"f`,
+			`"messages":`: `"messages":1`, `"sha256":"`: `"sha256":"f`, `"seq":`: `"seq":1`, `"content":"`: `"content":"x`,
+		} {
+			if strings.Contains(raw, from) && (kind != "agent.state/now" || from != `"last":`) {
+				finds(fmt.Sprintf("%s has %s", at, to), func(a check.Agents) {
+					a.Records[at] = json.RawMessage(strings.Replace(raw, from, to, 1))
+				})
+			}
+		}
+	}
+	finds("an entry of the index is missing", func(a check.Agents) { a.Index["search_parts"] = a.Index["search_parts"][1:] })
+	finds("the index has an entry of nothing", func(a check.Agents) { a.Index["search_words"] = append([]int64{1 << 60}, a.Index["search_words"]...) })
+
+	r := check.AgentRound{Logs: [][]check.Line{logged}, After: a.Told()}
+	if faults := r.Check(); len(faults) > 0 {
+		t.Fatalf("nobody was killed: %v", faults)
+	}
+	for id := range r.After {
+		if strings.HasPrefix(id, check.Brawl) {
+			continue
+		}
+		less := check.AgentRound{Logs: r.Logs, After: maps.Clone(r.After)}
+		if less.After[id] = "another"; len(less.Check()) == 0 {
+			t.Errorf("agent %s is another than was acknowledged, and nobody finds it", id)
+		}
+	}
+}
