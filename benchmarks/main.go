@@ -96,6 +96,7 @@ func comparisons(redisURL string) []comparison {
 	all = append(all, transactionComparisons(redisURL)...)
 	if redisURL != "" {
 		all = append(all, redisComparisons(redisURL)...)
+		all = append(all, nearComparisons(redisURL)...)
 	}
 	if pgtest.Installed() {
 		all = append(all, postgresComparisons()...)

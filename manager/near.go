@@ -60,6 +60,7 @@ func (c *core) front(r *route) error {
 		c.nears.layers[r.category] = n
 	}
 	r.near.Store(n)
+	r.meter.mask = sampleMemory
 	if old, ok := c.routes.Load(r.category); ok && old.(*route).tierName == r.tierName { //nolint:forcetypeassert // the map holds nothing else
 		old.(*route).near.Store(n) //nolint:forcetypeassert // the map holds nothing else
 	}

@@ -127,9 +127,14 @@ func (l *Layer) Get(k Key) *Entry {
 	return e
 }
 
+// touchEach is how many hits one touch stands for, of whatever keys: it would cost as
+// much as the rest.
+const touchEach = 8
+
 func (l *Layer) hit(e *Entry) {
-	l.keep.evictor.Touch(e.id)
-	l.count.hits.Add(1)
+	if l.count.hits.Add(1)%touchEach == 0 {
+		l.keep.evictor.Touch(e.id)
+	}
 	if e.absent {
 		l.count.absent.Add(1)
 	}
