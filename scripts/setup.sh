@@ -7,6 +7,8 @@ set -euo pipefail
 missing=()
 command -v redis-server >/dev/null || missing+=(redis-server)
 command -v strace >/dev/null || missing+=(strace)
+compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || command -v postgres >/dev/null || missing+=(postgresql)
+command -v openssl >/dev/null || missing+=(openssl)
 command -v cc >/dev/null || command -v gcc >/dev/null || missing+=(gcc libc6-dev)
 
 if ((${#missing[@]} == 0)); then
@@ -29,7 +31,13 @@ if command -v apt-get >/dev/null; then
 			"${as_root[@]}" chmod 755 "$policy"
 		fi
 		"${as_root[@]}" apt-get update -qq >/dev/null
-		DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+		# Nor is a cluster of PostgreSQL wanted: the tests make their own.
+		cluster=/etc/postgresql-common/createcluster.conf
+		if [[ " ${missing[*]} " == *" postgresql "* && ! -e $cluster ]]; then
+			"${as_root[@]}" mkdir -p "${cluster%/*}"
+			echo 'create_main_cluster = false' | "${as_root[@]}" tee "$cluster" >/dev/null
+		fi
+		DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -y -qq --no-install-recommends -o Dpkg::Options::=--force-confold "${missing[@]}" >/dev/null
 		[[ -z $policy ]] || "${as_root[@]}" rm -f "$policy"
 		exit 0
 	fi
