@@ -189,9 +189,9 @@ func (t *topmost) byConversation(ctx context.Context, q tiers.Search) error {
 		}
 		of := q
 		of.Prefix, of.Marks = messagePrefix(one.au, one.cu), append(slices.Clone(q.Marks), one.cu)
-		any := of
-		any.Part = ""
-		found, err := t.newestIn(ctx, any, at, mostTried)
+		whatever := of
+		whatever.Part = ""
+		found, err := t.newestIn(ctx, whatever, at, mostTried)
 		if err == nil && !found {
 			_, err = t.newestIn(ctx, of, at, 0)
 		}

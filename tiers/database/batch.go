@@ -134,10 +134,12 @@ func (x *tx) apply(p *packed, c tiers.Cond) error {
 		if row == nil {
 			return nil
 		}
+		delete(x.pending, flags>>flagBits)
 		_, err := x.exec(deleteRow, p.Namespace, p.Category, p.Name)
 		return err
 	}
 	if flags >= isIndexed {
+		delete(x.pending, flags>>flagBits)
 		// What REPLACE removes, no trigger sees.
 		if _, err := x.exec(deleteRow, p.Namespace, p.Category, p.Name); err != nil {
 			return err
@@ -153,7 +155,8 @@ func (x *tx) apply(p *packed, c tiers.Cond) error {
 	if _, err = x.exec(applyRow, args...); err != nil {
 		return err
 	}
-	return x.index(p.found)
+	x.index(p.found)
+	return nil
 }
 
 // prepareAll makes all records ready, or answers what is wrong with each.

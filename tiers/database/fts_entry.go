@@ -58,7 +58,7 @@ func markPart(mark string) string {
 	sum := h.Sum64()
 	var b strings.Builder
 	for range 3 {
-		b.WriteRune(private | rune(sum&0xffff)) //nolint:gosec // 16 bits
+		b.WriteRune(private | rune(sum&0xffff))
 		sum >>= 16
 	}
 	return b.String()
@@ -74,14 +74,14 @@ func match(words, marks []string, least, most uint8) string {
 		q.and(m + string(markSign))
 	}
 	for _, w := range words[:min(len(words), enough)] {
-		var any []string
+		var grades []string
 		for g := most; ; g-- {
-			any = append(any, w+string(gradeSign+rune(g)))
+			grades = append(grades, w+string(gradeSign+rune(g)))
 			if g == least {
 				break
 			}
 		}
-		q.and(any...)
+		q.and(grades...)
 	}
 	return q.String()
 }
@@ -113,15 +113,15 @@ type terms struct {
 func newTerms() *terms { return &terms{seen: map[string]bool{}} }
 
 // and demands one of some terms.
-func (t *terms) and(any ...string) {
-	if t.seen[any[0]] {
+func (t *terms) and(some ...string) {
+	if t.seen[some[0]] {
 		return
 	}
-	t.seen[any[0]] = true
+	t.seen[some[0]] = true
 	if t.n++; t.n > 1 {
 		t.WriteString(" AND ")
 	}
-	for i, term := range any {
+	for i, term := range some {
 		t.WriteString([]string{"(", " OR "}[min(i, 1)])
 		t.WriteByte('"')
 		t.WriteString(strings.ReplaceAll(term, `"`, `""`))

@@ -121,7 +121,7 @@ func (t *Tier) Top(ctx context.Context, s tiers.Search) iter.Seq2[tiers.Ranked, 
 			done, err = l.few(ctx, yield)
 		}
 		for g := tiers.MaxGrade; g >= 0 && len(s.Words) > 0 && err == nil && !done; g-- {
-			grade := uint8(g) //nolint:gosec // at most MaxGrade
+			grade := uint8(g)
 			words := match(s.Words, s.Marks, grade, grade)
 			if len(s.Words) > 1 {
 				words = match(s.Words, s.Marks, grade, tiers.MaxGrade)

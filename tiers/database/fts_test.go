@@ -195,3 +195,27 @@ func TestAnOrderThatIsFullGoesOnInTheNext(t *testing.T) {
 		t.Errorf("the search yields %q, want %q", got, want)
 	}
 }
+
+// TestEntriesThatWaitFollowWhatTheTransactionDoes saves, saves over and deletes texts in
+// one transaction, which makes its entries of the index in the end.
+func TestEntriesThatWaitFollowWhatTheTransactionDoes(t *testing.T) {
+	tier := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "sage.db")})
+	gone := tiers.Record{Key: key("gone"), Deleted: true}
+	for round := range 2 {
+		mustCommit(t, tier, tiers.Commit{ID: fmt.Sprint(round), Saves: []tiers.Record{
+			told("gone", "apple"), told("over", "apple"), told("kept", "apple"), told("none", "apple"),
+			gone, told("over", "plum"), plainJSON("none", `1`),
+		}})
+		wantTold(t, tier, "committed", "apple", "kept")
+		wantTold(t, tier, "committed", "plum", "over")
+	}
+	f, err := tier.Freeze(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "copy.db")
+	copyTo(t, f, path)
+	if err := errors.Join(f.Close(), mustOpenCopy(t, path).Check(t.Context())); err != nil {
+		t.Errorf("the index is not that of the records: %v", err)
+	}
+}

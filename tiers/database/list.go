@@ -212,7 +212,9 @@ func (t *Tier) Sweep(ctx context.Context, limit int) (removed int, err error) {
 		chunk := min(sweepChunk, limit-removed)
 		var n int64
 		err := t.writer.do(ctx, &job{bytes: chunk * 1024, run: func(tx *tx) (err error) {
-			n, err = tx.exec(sweepRows, tx.now(), int64(chunk))
+			if err = tx.makeEntries(); err == nil { // so that the trigger sees them
+				n, err = tx.exec(sweepRows, tx.now(), int64(chunk))
+			}
 			return err
 		}})
 		if err != nil {

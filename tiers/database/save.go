@@ -29,7 +29,7 @@ const (
 		AND flags < 256 RETURNING created, rowid`
 	liveVersion = `SELECT version FROM records
 		WHERE namespace = ? AND category = ? AND key = ? AND (expires = 0 OR expires > ?)`
-	deleteRow = `DELETE FROM records WHERE namespace = ? AND category = ? AND key = ? RETURNING expires`
+	deleteRow = `DELETE FROM records WHERE namespace = ? AND category = ? AND key = ? RETURNING expires, flags >> 8`
 	touchRow  = `UPDATE records SET expires = ?
 		WHERE namespace = ? AND category = ? AND key = ? AND (expires = 0 OR expires > ?)`
 )
@@ -208,7 +208,8 @@ func (x *tx) save(p *packed, c tiers.Cond) (tiers.Record, error) {
 	at.rowid, _ = row[1].(int64)
 	x.hints.keep(at)
 	r.Created = tiers.FromMicro(at.created)
-	return r, x.index(p.found)
+	x.index(p.found)
+	return r, nil
 }
 
 // unmet is why a condition does not hold that is known not to.
@@ -236,5 +237,7 @@ func (x *tx) remove(k tiers.Key, c tiers.Cond) (existed bool, err error) {
 		return false, err
 	}
 	expires, _ := row[0].(int64)
+	place, _ := row[1].(int64)
+	delete(x.pending, place)
 	return expires == 0 || expires > now, nil
 }

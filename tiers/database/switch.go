@@ -28,6 +28,9 @@ func (t *Tier) Switch(ctx context.Context, moves []tiers.Move) ([]tiers.Moved, e
 		done = make([]tiers.Moved, len(moves))
 		for i, m := range moves {
 			version := x.next(x.now())
+			if err := x.makeEntries(); err != nil { // so that the trigger sees them
+				return err
+			}
 			if done[i].Replaced, err = x.exec(clearSpace, m.To.Namespace, m.To.Category); err != nil {
 				return err
 			}

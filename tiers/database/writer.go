@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"maps"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -79,6 +80,7 @@ type tx struct {
 	mark    tiers.Version // the highest version that this store has issued
 	stored  tiers.Version // what the database says of it: no version above was issued
 	full    fullOrder
+	pending map[int64]*indexed // entries of the index that the transaction is yet to make, by place
 }
 
 func newWriter(t *Tier, tn *turn) *writer {
@@ -338,12 +340,14 @@ func (w *writer) runAll(ctx context.Context, jobs []*job) error {
 			return err
 		}
 	}
-	return nil
+	return w.tx.makeEntries()
 }
 
 func (w *writer) runOne(ctx context.Context, j *job, shared bool) error {
 	savepoint := j.several && shared
+	var pending map[int64]*indexed
 	if savepoint {
+		pending = maps.Clone(w.tx.pending)
 		if _, err := w.tx.c.exec(ctx, "SAVEPOINT job"); err != nil {
 			return err
 		}
@@ -357,7 +361,7 @@ func (w *writer) runOne(ctx context.Context, j *job, shared bool) error {
 	}
 	if j.err != nil {
 		w.tx.reread = w.tx.reread || w.tx.books.open
-		w.tx.books = books{}
+		w.tx.books, w.tx.pending = books{}, pending
 		if _, err := w.tx.c.exec(ctx, "ROLLBACK TO job"); err != nil {
 			return err
 		}
@@ -412,7 +416,7 @@ func (w *writer) commit(ctx context.Context) error {
 // rollback ends a transaction that failed. SQLite may have ended it already,
 // which is an error that says nothing.
 func (w *writer) rollback(ctx context.Context) {
-	w.tx.books, w.tx.reread = books{}, false
+	w.tx.books, w.tx.reread, w.tx.pending = books{}, false, nil
 	if w.tx.c != nil {
 		_, _ = w.tx.c.exec(ctx, "ROLLBACK")
 	}
