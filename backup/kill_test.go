@@ -23,7 +23,7 @@ import (
 
 // A child does one job in a directory, and kills itself at one of its steps.
 const (
-	envJob     = "SAGESTORE_BACKUP_JOB" // create, restore, beside, remove, prune or resume
+	envJob     = "SAGESTORE_BACKUP_JOB" // create, restore, beside, remove, prune, resume or memory
 	envDir     = "SAGESTORE_BACKUP_DIR"
 	envBackups = "SAGESTORE_BACKUP_BACKUPS"
 	envStep    = "SAGESTORE_BACKUP_STEP"
@@ -67,27 +67,10 @@ func workOn(job string) error {
 		return nil
 	}
 	switch job {
+	case "memory":
+		return measure(ctx, r, dir)
 	case "create":
-		db, err := database.Open(ctx, database.Config{Path: dbPath(dir)})
-		if err != nil {
-			return err
-		}
-		tree, err := file.Open(ctx, file.Config{BasePath: treePath(dir)})
-		if err != nil {
-			return err
-		}
-		var files tiers.Frozen
-		frozen, err := db.Freeze(ctx, func(ctx context.Context) (err error) {
-			files, err = tree.Freeze(ctx, nil)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		_, _, err = r.Create(ctx, Source{Store: "store-1", Parts: []Part{
-			{Name: "database", Path: "sage.db", Frozen: frozen}, {Name: "file", Path: "data", Frozen: files},
-		}})
-		return errors.Join(err, tree.Close(ctx), db.Close(ctx))
+		_, err = createOf(ctx, r, dir)
 	case "restore":
 		_, err = r.Restore(ctx, Latest, inPlace(dir))
 	case "beside":
@@ -104,6 +87,30 @@ func workOn(job string) error {
 		err = resume(ctx, dir, r.o.Copies, r.at)
 	}
 	return err
+}
+
+// createOf opens the store of the directory and makes a backup of it.
+func createOf(ctx context.Context, r *Repo, dir string) (m Manifest, err error) {
+	db, err := database.Open(ctx, database.Config{Path: dbPath(dir)})
+	if err != nil {
+		return m, err
+	}
+	tree, err := file.Open(ctx, file.Config{BasePath: treePath(dir)})
+	if err != nil {
+		return m, err
+	}
+	var files tiers.Frozen
+	frozen, err := db.Freeze(ctx, func(ctx context.Context) (err error) {
+		files, err = tree.Freeze(ctx, nil)
+		return err
+	})
+	if err != nil {
+		return m, err
+	}
+	m, _, err = r.Create(ctx, Source{Store: "store-1", Parts: []Part{
+		{Name: "database", Path: "sage.db", Frozen: frozen}, {Name: "file", Path: "data", Frozen: files},
+	}})
+	return m, errors.Join(err, tree.Close(ctx), db.Close(ctx))
 }
 
 // pruned is the policy of the child that prunes.

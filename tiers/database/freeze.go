@@ -74,6 +74,10 @@ func (t *Tier) freeze(ctx context.Context, during func(context.Context) error) (
 	defer func() { err = errors.Join(err, tn.close()) }()
 	f.snapshot, err = t.snapshotBy(ctx, t.snapshots.open, func(ctx context.Context, c *conn) error {
 		// What a new connection does first is done before anybody waits for it.
+		// All of the file is going to be read, and is not to be memory of this process.
+		if _, err := c.exec(ctx, "PRAGMA mmap_size = 0"); err != nil {
+			return err
+		}
 		if err := warm(ctx, c); err != nil {
 			return err
 		}

@@ -9,15 +9,11 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/sagestore/sagestore/tiers"
 )
-
-// copyMapped is how many bytes of a copy are read without copying them once more.
-const copyMapped = 1 << 30
 
 // Copies reads the copies that the Frozen of a tier writes.
 func Copies() tiers.Copies { return copies{&schemas{}} }
@@ -76,9 +72,11 @@ func (s copies) OpenCopy(ctx context.Context, path string) (_ tiers.Copy, err er
 			return nil, fmt.Errorf("%w: beside %s is %s, which a copy never has", tiers.ErrCorrupt, path, ending)
 		}
 	}
-	// Immutable: SQLite makes no files beside it and takes no locks.
+	// Immutable: SQLite makes no files beside it and takes no locks. Nothing is mapped: it
+	// is read once, from one end to the other, and what is mapped counts as memory of the
+	// process, which would be as much as the file.
 	source := dsn(path, true, pragma{"query_only", "1"}, pragma{"trusted_schema", "0"}, pragma{"cell_size_check", "1"},
-		pragma{"temp_store", "memory"}, pragma{"mmap_size", strconv.Itoa(copyMapped)}) + "&immutable=1"
+		pragma{"temp_store", "memory"}, pragma{"mmap_size", "0"}) + "&immutable=1"
 	c, err := connect(ctx, source)
 	if err != nil {
 		return nil, err
