@@ -256,7 +256,7 @@ func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 // Append writes a text at the end of a file of the server's data directory, such as
 // postgresql.conf.
 func (s *Server) Append(name, text string) error {
-	f, err := os.OpenFile(filepath.Join(s.data(), name), os.O_WRONLY|os.O_APPEND, 0)
+	f, err := os.OpenFile(filepath.Join(s.data(), name), os.O_WRONLY|os.O_APPEND, 0) //nolint:gosec // the test's own server
 	if err != nil {
 		return err
 	}
@@ -267,7 +267,7 @@ func (s *Server) Append(name, text string) error {
 // Make makes an empty file in the server's data directory, which nobody else can read.
 func (s *Server) Make(name string) error {
 	path := filepath.Join(s.data(), name)
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // as above
 	if err != nil {
 		return err
 	}
@@ -308,13 +308,22 @@ func (s *Server) psql(database, statements string) (string, error) {
 }
 
 // Reload lets the server read its configuration again.
-func (s *Server) Reload(tb testing.TB) { s.Exec(tb, "postgres", "SELECT pg_reload_conf()") }
+func (s *Server) Reload(tb testing.TB) {
+	tb.Helper()
+	s.Exec(tb, "postgres", "SELECT pg_reload_conf()")
+}
 
 // Kill ends the postmaster with SIGKILL and waits until all of the server is gone.
-func (s *Server) Kill(tb testing.TB) { s.stop(tb, syscall.SIGKILL) }
+func (s *Server) Kill(tb testing.TB) {
+	tb.Helper()
+	s.stop(tb, syscall.SIGKILL)
+}
 
 // Stop ends the server as an operator does who does not wait for its clients.
-func (s *Server) Stop(tb testing.TB) { s.stop(tb, syscall.SIGINT) }
+func (s *Server) Stop(tb testing.TB) {
+	tb.Helper()
+	s.stop(tb, syscall.SIGINT)
+}
 
 func (s *Server) stop(tb testing.TB, sig syscall.Signal) {
 	tb.Helper()
@@ -331,10 +340,16 @@ func (s *Server) stop(tb testing.TB, sig syscall.Signal) {
 
 // Freeze stops all processes of the server with SIGSTOP: the kernel still takes
 // connections and bytes, nobody answers. Thaw lets them go on.
-func (s *Server) Freeze(tb testing.TB) { s.signalAll(tb, syscall.SIGSTOP) }
+func (s *Server) Freeze(tb testing.TB) {
+	tb.Helper()
+	s.signalAll(tb, syscall.SIGSTOP)
+}
 
 // Thaw ends a Freeze.
-func (s *Server) Thaw(tb testing.TB) { s.signalAll(tb, syscall.SIGCONT) }
+func (s *Server) Thaw(tb testing.TB) {
+	tb.Helper()
+	s.signalAll(tb, syscall.SIGCONT)
+}
 
 func (s *Server) signalAll(tb testing.TB, sig syscall.Signal) {
 	tb.Helper()

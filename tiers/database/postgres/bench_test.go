@@ -42,7 +42,7 @@ func BenchmarkSave(b *testing.B) {
 	value := func(i int) []byte {
 		v := make([]byte, 1024)
 		for j := range v {
-			v[j] = byte(rand.Uint32()) //nolint:gosec // not a secret
+			v[j] = byte(rand.Uint32())
 		}
 		copy(v, strconv.Itoa(i))
 		return v
@@ -53,7 +53,7 @@ func BenchmarkSave(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			cfg.MaxConns = int32(callers) //nolint:gosec // small
+			cfg.MaxConns = int32(callers)
 			pool, err := pgxpool.NewWithConfig(ctx, cfg)
 			if err != nil {
 				b.Fatal(err)

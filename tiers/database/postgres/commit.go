@@ -141,7 +141,7 @@ func (d *decision) wants(w *wants) {
 	}
 	d.ranges, d.rowFrom = len(w.ranges), len(w.rowRanges)
 	w.ranges = append(w.ranges, d.Ranges...)
-	since := int64(min(d.Since, 1<<62)) //nolint:gosec // bounded
+	since := int64(min(d.Since, 1<<62))
 	for _, r := range d.RowReads {
 		if r.Check() == nil {
 			k := rowKey{r.Tier, r.Key}
@@ -284,7 +284,7 @@ func (x *tx) checkRows(d *decision) error {
 	if len(d.RowReads) == 0 && len(d.RowRanges) == 0 {
 		return nil
 	}
-	since := int64(min(d.Since, 1<<62)) //nolint:gosec // bounded
+	since := int64(min(d.Since, 1<<62))
 	if since < x.books.floor {
 		return tiers.Hint(fmt.Errorf("%w: too much was written since the transaction began", tiers.ErrConflict), "run it again")
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"net"
 	"strconv"
 	"strings"
@@ -63,9 +64,7 @@ func (c Config) parse() (*pgxpool.Config, error) {
 		cc.StatementCacheCapacity, cc.DescriptionCacheCapacity = 0, 0
 		return p, nil
 	}
-	for name, value := range c.settings() {
-		cc.RuntimeParams[name] = value
-	}
+	maps.Copy(cc.RuntimeParams, c.settings())
 	return p, nil
 }
 

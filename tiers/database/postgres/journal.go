@@ -167,7 +167,7 @@ func (t *Tier) ListPending(ctx context.Context, tier string, q tiers.Query) iter
 
 // Due implements tiers.Journal.
 func (t *Tier) Due(ctx context.Context, tier string, after uint64, limit int) ([]tiers.Row, error) {
-	due, err := ask(ctx, t, scanRow, rowsDue, tier, int64(min(after, 1<<62)), max(limit, 0)) //nolint:gosec // bounded
+	due, err := ask(ctx, t, scanRow, rowsDue, tier, int64(min(after, 1<<62)), max(limit, 0))
 	if err != nil {
 		return nil, t.failed("list due", tiers.Key{}, err)
 	}
@@ -185,7 +185,7 @@ func (t *Tier) Done(ctx context.Context, rs []tiers.Row) error {
 	}
 	all := make([]one, len(rs))
 	for i := range rs {
-		all[i] = one{rs[i].Tier, int64(min(rs[i].Seq, 1<<62))} //nolint:gosec // bounded
+		all[i] = one{rs[i].Tier, int64(min(rs[i].Seq, 1<<62))}
 	}
 	err := t.writer.do(ctx, &job{
 		bytes: 64 * len(rs),

@@ -16,8 +16,9 @@ var (
 	liveSQL = `(expires = 0 OR expires > `                                                                                                               //nolint:gochecknoglobals // constant
 	loadRow = `SELECT ` + metaColumns + `, value FROM ~.records WHERE namespace = $1 AND category = $2 AND key = $3 AND ` + liveSQL + nowSQL("$4") + `)` //nolint:gochecknoglobals // constant
 	// One look for each key, whatever the planner thinks of a table that was just filled.
+	//nolint:gochecknoglobals // constant
 	loadRows = `SELECT w.key, r.* FROM unnest($3::text[]) AS w (key) CROSS JOIN LATERAL (SELECT ` + metaColumns + `, value FROM ~.records
-		WHERE namespace = $1 AND category = $2 AND key = w.key AND ` + liveSQL + nowSQL("$4") + `) LIMIT 1) r`  //nolint:gochecknoglobals // constant
+		WHERE namespace = $1 AND category = $2 AND key = w.key AND ` + liveSQL + nowSQL("$4") + `) LIMIT 1) r`
 	isThere = `SELECT EXISTS (SELECT FROM ~.records WHERE namespace = $1 AND category = $2 AND key = $3 AND ` + liveSQL + nowSQL("$4") + `))` //nolint:gochecknoglobals // constant
 )
 
@@ -40,7 +41,7 @@ func (m *metaRow) fill(r *tiers.Record) error {
 	}
 	r.Version = version(m.version)
 	r.Created, r.Updated, r.Expires = tiers.FromMicro(m.created), tiers.FromMicro(m.updated), tiers.FromMicro(m.expires)
-	r.Schema, r.Flags, r.Codec = uint32(m.schema), tiers.Flags(m.flags&0xff), m.codec //nolint:gosec // checked above
+	r.Schema, r.Flags, r.Codec = uint32(m.schema), tiers.Flags(m.flags&0xff), m.codec
 	r.Value = notNil(m.value)
 	return nil
 }

@@ -59,7 +59,7 @@ func (t *Tier) Lock(ctx context.Context, name string) (unlock func(), ok bool, e
 	if ok, err = t.locks.take(ctx, name); !ok || err != nil {
 		return nil, false, t.failed("lock", tiers.Key{}, left(ctx, err))
 	}
-	return sync.OnceFunc(func() { t.locks.give(name) }), true, nil
+	return sync.OnceFunc(func() { t.locks.give(name) }), true, nil //nolint:contextcheck // the tier's own life bounds it
 }
 
 func (l *locks) take(ctx context.Context, name string) (ok bool, err error) {
@@ -75,7 +75,7 @@ func (l *locks) take(ctx context.Context, name string) (ok bool, err error) {
 		if err == nil || fresh || ctx.Err() != nil || !ended(err) {
 			break
 		}
-		l.drop()
+		l.drop() //nolint:contextcheck // the tier's own life bounds it
 	}
 	if ok {
 		l.held[name] = true
@@ -109,7 +109,7 @@ func (l *locks) connect(ctx context.Context) (err error) {
 	for name := range l.held {
 		ok, err := l.try(ctx, name)
 		if err != nil {
-			l.drop()
+			l.drop() //nolint:contextcheck // the tier's own life bounds it
 			return err
 		}
 		if !ok {
@@ -169,7 +169,7 @@ func (l *locks) look(ctx context.Context) {
 	}
 	if !l.t.config.Pooler {
 		if l.conn != nil && l.conn.Ping(ctx) != nil {
-			l.drop()
+			l.drop() //nolint:contextcheck // the tier's own life bounds it
 		}
 		if err := l.connect(ctx); err != nil {
 			l.t.log.WarnContext(ctx, "the connection that holds locks is lost", "place", l.t.place, "error", err)

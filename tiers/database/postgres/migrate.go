@@ -153,5 +153,5 @@ type querier interface {
 
 var (
 	_ querier = (*pgxpool.Pool)(nil)
-	_ querier = (pgx.Tx)(nil)
+	_ querier = pgx.Tx(nil)
 )

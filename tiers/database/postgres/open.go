@@ -81,13 +81,13 @@ func open(ctx context.Context, c Config) (_ *Tier, err error) {
 			t.closePools()
 		}
 	}()
-	if t.write, err = one(t.life, p, 2); err != nil {
+	if t.write, err = one(t.life, p, 2); err != nil { //nolint:contextcheck // the tier's own life bounds it
 		return nil, err
 	}
-	if t.read, err = pgxpool.NewWithConfig(t.life, p); err != nil {
+	if t.read, err = pgxpool.NewWithConfig(t.life, p); err != nil { //nolint:contextcheck // the tier's own life bounds it
 		return nil, err
 	}
-	if t.snapshots, err = one(t.life, p, maxSnapshots); err != nil {
+	if t.snapshots, err = one(t.life, p, maxSnapshots); err != nil { //nolint:contextcheck // the tier's own life bounds it
 		return nil, err
 	}
 	s, err := lookAt(ctx, t.write)
@@ -102,7 +102,7 @@ func open(ctx context.Context, c Config) (_ *Tier, err error) {
 	}
 	t.locks = newLocks(t)
 	t.writer = newWriter(t, s.commits == "off")
-	go t.writer.loop()
+	go t.writer.loop() //nolint:contextcheck // the tier's own life bounds it
 	return t, nil
 }
 
@@ -163,7 +163,7 @@ func (t *Tier) Close(ctx context.Context) error {
 		return nil
 	}
 	t.writer.close()
-	go t.shutDown()
+	go t.shutDown() //nolint:contextcheck // the tier's own life bounds it
 	select {
 	case <-t.done:
 		return nil

@@ -74,11 +74,15 @@ func TestWhatCannotBeUsedIsRefusedAndSaysWhatToDo(t *testing.T) {
 		{"a schema of another application", "CREATE SCHEMA theirs; CREATE TABLE theirs.users ()", Config{URL: good, Schema: "theirs"}, tiers.ErrUnsupported, []string{"another application", "users", "postgres.schema"}},
 		{
 			"a read-only account", "CREATE ROLE reader LOGIN; ALTER ROLE reader SET default_transaction_read_only = on",
-			Config{URL: strings.Replace(good, pgtest.User+"@", "reader@", 1)}, tiers.ErrReadOnly, []string{"read-only", "primary"},
+			Config{URL: strings.Replace(good, pgtest.User+"@", "reader@", 1)},
+			tiers.ErrReadOnly,
+			[]string{"read-only", "primary"},
 		},
 		{
 			"an account that may make nothing", "CREATE ROLE poor LOGIN",
-			Config{URL: strings.Replace(good, pgtest.User+"@", "poor@", 1), Schema: "poor"}, tiers.ErrReadOnly, []string{"schema poor", "CREATE on the database"},
+			Config{URL: strings.Replace(good, pgtest.User+"@", "poor@", 1), Schema: "poor"},
+			tiers.ErrReadOnly,
+			[]string{"schema poor", "CREATE on the database"},
 		},
 		{"another encoding", "CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'", Config{URL: srv.URL("latin")}, tiers.ErrUnsupported, []string{"LATIN1", "UTF8"}},
 	} {
@@ -282,12 +286,11 @@ func TestRecordsExpireByTheServersClock(t *testing.T) {
 	if left := saved.Expires.Sub(now); left > 300*time.Millisecond || left < -5*time.Second {
 		t.Errorf("it expires in %v of the server's time", left)
 	}
-	deadline := time.Now().Add(20 * time.Second)
-	for time.Now().Before(deadline) {
+	clock := tiers.SystemClock()
+	for deadline := clock.Now().Add(20 * time.Second); clock.Now().Before(deadline); _ = clock.Sleep(t.Context(), 10*time.Millisecond) {
 		if _, err = tier.Load(t.Context(), named("k")); err != nil {
 			break
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
 	if !errors.Is(err, tiers.ErrNotFound) {
 		t.Errorf("it does not expire: %v", err)

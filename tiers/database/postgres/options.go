@@ -100,4 +100,4 @@ func (c Config) filled() (Config, error) {
 }
 
 // schemaName leaves out what would have to be quoted.
-var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,47}$`) //nolint:gochecknoglobals // constant
+var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,47}$`)

@@ -144,8 +144,8 @@ func (x *tx) apply(p *packed, c tiers.Cond) error {
 		return err
 	}
 	if _, conditional := c.Version(); conditional {
-		if c.Holds(s.live(x.time)) != nil {
-			return nil // a record that is passed over is no error
+		if refused := c.Holds(s.live(x.time)); refused != nil {
+			return nil //nolint:nilerr // a record that is passed over is no error
 		}
 	} else if s.there && s.version > p.Version {
 		return nil
@@ -169,7 +169,7 @@ func (x *tx) reindex(p *packed) error {
 	if err != nil {
 		return err
 	}
-	if p.found == nil || !s.there || s.version != p.Version || tiers.Flags(s.flags&0xff)&tiers.Encrypted != 0 { //nolint:gosec // a byte
+	if p.found == nil || !s.there || s.version != p.Version || tiers.Flags(s.flags&0xff)&tiers.Encrypted != 0 {
 		return nil
 	}
 	next := *s

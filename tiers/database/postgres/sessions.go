@@ -223,8 +223,8 @@ func (t *Tier) ListSessions(ctx context.Context) iter.Seq2[tiers.Session, error]
 
 // SessionsSince implements tiers.Sessions.
 func (t *Tier) SessionsSince(ctx context.Context, seq uint64) iter.Seq2[tiers.Session, error] {
-	first := []any{int64(min(seq, 1<<62))} //nolint:gosec // bounded
-	return t.sessions(ctx, sessionsSince, first, func(s tiers.Session) []any { return []any{int64(s.Seq)} })
+	first := []any{int64(min(seq, 1<<62))}
+	return t.sessions(ctx, sessionsSince, first, func(s tiers.Session) []any { return []any{int64(s.Seq)} }) //nolint:gosec // counted from 1
 }
 
 // sessions yields page after page; from answers where the next one begins.

@@ -48,7 +48,7 @@ func (t *Tier) snapshot(ctx context.Context) (_ *snapshot, err error) {
 	// Who waits for one must not keep the tier from closing.
 	wait, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(t.life, func() { cancel(tiers.ErrClosed) })()
+	defer context.AfterFunc(t.life, func() { cancel(tiers.ErrClosed) })() //nolint:contextcheck // the tier's own life bounds it
 	conn, err := t.snapshots.Acquire(wait)
 	if err != nil {
 		return nil, left(wait, err)
@@ -59,7 +59,7 @@ func (t *Tier) snapshot(ctx context.Context) (_ *snapshot, err error) {
 	b.Queue("SET LOCAL idle_in_transaction_session_timeout = 0") // a snapshot may rest
 	b.Queue(t.sql("SELECT value FROM ~.counters WHERE name = 'journal'"))
 	if err := conn.SendBatch(ctx, b).Close(); err != nil {
-		s.release(err)
+		s.release(err) //nolint:contextcheck // the tier's own life bounds it
 		return nil, left(ctx, err)
 	}
 	t.mu.Lock()
@@ -67,13 +67,13 @@ func (t *Tier) snapshot(ctx context.Context) (_ *snapshot, err error) {
 	t.live[s] = struct{}{}
 	t.mu.Unlock()
 	if closing {
-		s.end(tiers.ErrClosed)
+		s.end(tiers.ErrClosed) //nolint:contextcheck // the tier's own life bounds it
 		return nil, tiers.ErrClosed
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	stop := context.AfterFunc(ctx, func() { s.end(context.Cause(ctx)) })
-	if s.conn == nil { // the tier was closed meanwhile
+	stop := context.AfterFunc(ctx, func() { s.end(context.Cause(ctx)) }) //nolint:contextcheck // the tier's own life bounds it
+	if s.conn == nil {                                                   // the tier was closed meanwhile
 		stop()
 		return nil, s.why
 	}

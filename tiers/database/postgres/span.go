@@ -100,10 +100,10 @@ func following(prefix string) string {
 	for prefix != "" {
 		r, size := utf8.DecodeLastRuneInString(prefix)
 		prefix = prefix[:len(prefix)-size]
-		switch {
-		case r == utf8.MaxRune:
+		switch r {
+		case utf8.MaxRune:
 			continue
-		case r == 0xD7FF: // surrogates are no characters
+		case 0xD7FF: // surrogates are no characters
 			r = 0xE000
 		default:
 			r++

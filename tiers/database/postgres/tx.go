@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -80,8 +81,8 @@ func (x *tx) runAll(jobs []*job) {
 			j.err = j.run(x)
 		}
 		if j.err != nil {
-			for i := len(x.undo) - 1; i >= 0; i-- {
-				x.undo[i]()
+			for _, undo := range slices.Backward(x.undo) {
+				undo()
 			}
 			continue
 		}
