@@ -96,8 +96,10 @@ func TestProxyLosesWhatItIsTold(t *testing.T) {
 		{"another reply is not", func() { p.LoseReply("bye") }, "hello\n", 1},
 		{"the request is", func() { p.LoseRequest(3) }, "", 2},
 		{"a short one is not", func() { p.LoseRequest(30) }, "hello\n", 2},
-		{"nobody is let in", func() { p.Refuse(true) }, "", 2},
-		{"and again", func() { p.Refuse(false) }, "hello\n", 2},
+		{"the reply and all that follows", func() { p.LoseAllFrom("ell") }, "", 3},
+		{"that is to say all", func() {}, "", 3},
+		{"nobody is let in", func() { p.Refuse(true) }, "", 3},
+		{"and again", func() { p.Refuse(false) }, "hello\n", 3},
 	} {
 		step.tell()
 		if got, err := say("hello"); got != step.want || (err == nil) != (step.want != "") || p.Lost() != step.lost {

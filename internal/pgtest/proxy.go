@@ -22,6 +22,7 @@ type Proxy struct {
 	refuse  bool
 	closed  bool
 	reply   []byte // what the server says that is not to be passed on; nil: all is
+	leave   bool   // after the reply nobody is let in
 	request int    // after how many bytes of a request the connection is cut; -1: it is not
 }
 
@@ -81,6 +82,13 @@ func (p *Proxy) LoseReply(text string) {
 	p.reply = []byte(text)
 }
 
+// LoseAllFrom is LoseReply, after which nobody is let in until Refuse(false).
+func (p *Proxy) LoseAllFrom(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reply, p.leave = []byte(text), true
+}
+
 // Committed is how a server says that it has committed.
 const Committed = "COMMIT\x00"
 
@@ -103,7 +111,8 @@ func (p *Proxy) ofServer(b []byte) (n int, cut bool) {
 	if p.reply == nil || !bytes.Contains(b, p.reply) {
 		return len(b), false
 	}
-	p.reply = nil
+	p.refuse = p.refuse || p.leave
+	p.reply, p.leave = nil, false
 	return 0, true
 }
 

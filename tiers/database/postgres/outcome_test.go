@@ -236,3 +236,28 @@ func TestFrozenServerHoldsNobodyBeyondTheDeadline(t *testing.T) {
 		t.Errorf("a load afterwards answers %v", err)
 	}
 }
+
+func TestCommitThatNobodyCanAskAboutIsUnknownAndToldLater(t *testing.T) {
+	c, p := behindProxy(t)
+	tier := open1(t, c)
+	tier.writer.patience = 300 * time.Millisecond
+	commit := tiers.Commit{ID: "tx", Saves: []tiers.Record{record("k", "v")}}
+	p.LoseAllFrom(pgtest.Committed)
+	_, err := tier.Commit(t.Context(), commit)
+	if !errors.Is(err, tiers.ErrCommitUnknown) {
+		t.Fatalf("it answers %v, want ErrCommitUnknown", err)
+	}
+	if e, ok := errors.AsType[*tiers.Error](err); !ok || e.Tx != "tx" || e.Hint == "" {
+		t.Errorf("the error %v does not name the transaction, or what to do", err)
+	}
+	if _, err := tier.Save(t.Context(), record("k", "w"), tiers.Cond{}); !errors.Is(err, tiers.ErrUnavailable) || errors.Is(err, tiers.ErrCommitUnknown) {
+		t.Errorf("a save that reaches nobody answers %v, want ErrUnavailable", err)
+	}
+	p.Refuse(false)
+	if committed, err := tier.Outcome(t.Context(), "tx"); err != nil || !committed {
+		t.Errorf("its outcome is %v with %v", committed, err)
+	}
+	if committed, err := tier.Outcome(t.Context(), "another"); err != nil || committed {
+		t.Errorf("the outcome of what never was is %v with %v", committed, err)
+	}
+}

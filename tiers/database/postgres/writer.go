@@ -50,6 +50,9 @@ const (
 type writer struct {
 	t    *Tier
 	sync bool // the server would answer a commit before it is durable
+
+	patience time.Duration // how long to ask what became of a transaction
+
 	wake chan struct{}
 	over chan struct{}
 
@@ -63,7 +66,7 @@ type writer struct {
 }
 
 func newWriter(t *Tier, sync bool) *writer {
-	return &writer{t: t, sync: sync, wake: make(chan struct{}, 1), over: make(chan struct{})}
+	return &writer{t: t, sync: sync, patience: patience, wake: make(chan struct{}, 1), over: make(chan struct{})}
 }
 
 // do hands a job to the writer and waits for its outcome, or for the end of the
@@ -372,7 +375,7 @@ const patience = 20 * time.Second
 
 // resolve finds out what became of a transaction whose commit was not answered.
 func (w *writer) resolve(x *tx, jobs []*job, cause error, tries int) {
-	ctx, cancel := context.WithTimeout(w.t.life, patience)
+	ctx, cancel := context.WithTimeout(w.t.life, w.patience)
 	defer cancel()
 	committed, err := w.outcome(ctx, x)
 	switch {
