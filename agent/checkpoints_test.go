@@ -364,7 +364,13 @@ func TestConcurrentCheckpointsAreAllMade(t *testing.T) {
 		ctx := t.Context()
 		c := talk(t, h.Store, "a", "one")
 		var wg sync.WaitGroup
-		const callers = 10
+		callers := 10
+		if inFull(t) {
+			callers = 50
+		}
+		p := manager.ConfigOf(h.m).Checkpoints
+		p.Max = callers
+		ok(t, h.SetCheckpoints(p))
 		for i := range callers {
 			wg.Go(func() {
 				_, err := h.AppendMessage(ctx, c.ID, agent.NewMessage(agent.User, fmt.Sprint(i)))

@@ -112,7 +112,10 @@ func TestAppendersLoseNothing(t *testing.T) {
 		t.Helper()
 		ctx := t.Context()
 		c := talk(t, h.Store, "a")
-		const callers, times = 8, 15
+		callers, times := 8, 15
+		if inFull(t) {
+			callers, times = 16, 100
+		}
 		var wg sync.WaitGroup
 		for caller := range callers {
 			wg.Go(func() {

@@ -29,29 +29,37 @@ func (s *Store) LoadConversation(ctx context.Context, id string, p Page) (*Conve
 		return nil, fail("load conversation", categoryConversations, id, tiers.Hint(tiers.ErrType, "a limit is 0, for none, or more"))
 	}
 	var c *Conversation
-	err := s.view(ctx, func(s *Store) error {
-		ref, _, found, err := s.conversation(ctx, id)
-		if err == nil && !found {
-			err = refuse(errNoConversation)
-		}
-		if err != nil {
+	err := s.steadily(ctx, func() error {
+		return s.view(ctx, func(s *Store) (err error) {
+			c, err = s.loadConversation(ctx, id, p)
 			return err
-		}
-		h, entry, err := s.head(ctx, ref, id)
-		if err != nil {
-			return err
-		}
-		if c, err = s.headAt(ctx, ref.Agent, entry); err != nil {
-			return err
-		}
-		ref.Inner = h.Inner
-		c.Messages, err = s.page(ctx, ref, p)
-		return err
+		})
 	})
 	err = fail("load conversation", categoryConversations, id, reveal(err))
 	if err != nil && !errors.Is(err, tiers.ErrCorrupt) {
 		return nil, err
 	}
+	return c, err
+}
+
+func (s *Store) loadConversation(ctx context.Context, id string, p Page) (*Conversation, error) {
+	ref, _, found, err := s.conversation(ctx, id)
+	if err == nil && !found {
+		err = refuse(errNoConversation)
+	}
+	if err != nil {
+		return nil, err
+	}
+	h, entry, err := s.head(ctx, ref, id)
+	if err != nil {
+		return nil, err
+	}
+	c, err := s.headAt(ctx, ref.Agent, entry)
+	if err != nil {
+		return nil, err
+	}
+	ref.Inner = h.Inner
+	c.Messages, err = s.page(ctx, ref, p)
 	return c, err
 }
 

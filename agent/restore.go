@@ -30,12 +30,9 @@ type RestoreOptions struct {
 // the present is replaced all the same: the recovery checkpoint names it in its
 // Description, and has what was stored in its Metadata, 64 KiB of it at most.
 func (s *Store) Restore(ctx context.Context, agentID, id string, o RestoreOptions) (before CheckpointInfo, err error) {
-	turnOf := agentID
-	err = again(func() error {
-		return s.update(ctx, turn{agent: turnOf}, func(s *Store) (err error) {
-			before, err = s.restore(ctx, agentID, id, o)
-			return err
-		})
+	err = s.update(ctx, turn{agent: agentID}, func(s *Store) (err error) {
+		before, err = s.restore(ctx, agentID, id, o)
+		return err
 	})
 	if err != nil {
 		if errors.Is(err, tiers.ErrCorrupt) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -94,6 +95,12 @@ func each(t *testing.T, test func(t *testing.T, h *house)) {
 			test(t, open(t, r))
 		})
 	}
+}
+
+// inFull tells whether many callers do much, as they do in memory, or some of it.
+func inFull(t *testing.T) bool {
+	t.Helper()
+	return strings.HasSuffix(t.Name(), "/memory")
 }
 
 func driversOf(cfg *config.Config) tiers.Drivers {

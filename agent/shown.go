@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -22,10 +21,6 @@ type shown struct {
 
 // errUnsound is a checkpoint whose sum is wrong.
 var errUnsound = fmt.Errorf("%w: the checkpoint does not pass its integrity check", tiers.ErrCorrupt)
-
-// looks bounds how often a checkpoint is read again whose sum was wrong: what is
-// read piece by piece may have changed between two of them.
-const looks = 3
 
 // show answers what a checkpoint shows, once its sum has been found right.
 func (e *edit) show(ctx context.Context, r *infoRecord, n uint64) (*shown, error) {
@@ -165,23 +160,12 @@ func (sh *shown) readCopy(ctx context.Context, e *edit, n uint64) error {
 	return err
 }
 
-// again runs fn once more while what it finds is unsound, since what is read piece
-// by piece may change meanwhile.
-func again(fn func() error) (err error) {
-	for range looks {
-		if err = fn(); !errors.Is(err, errUnsound) {
-			return err
-		}
-	}
-	return err
-}
-
 // LoadCheckpoint answers a checkpoint with what it shows: the one of that id, or
 // the newest for "latest". An empty agentID is any agent. It is read only once its
 // sum was found right: tiers.ErrCorrupt when it is not.
 func (s *Store) LoadCheckpoint(ctx context.Context, agentID, id string) (*Checkpoint, error) {
 	var c *Checkpoint
-	err := again(func() error {
+	err := s.steadily(ctx, func() error {
 		return s.view(ctx, func(s *Store) error {
 			e, n, r, stored, err := s.locate(ctx, agentID, id)
 			if err != nil {

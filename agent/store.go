@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/sagestore/sagestore/config"
 	"github.com/sagestore/sagestore/manager"
@@ -116,12 +117,32 @@ func (s *Store) update(ctx context.Context, turn turn, fn func(*Store) error) er
 			return e
 		}
 		defer leave()
-		err = s.manager.Update(ctx, func(tx *manager.Tx) error { return fn(s.In(tx)) }, manager.WithRetry(tries))
+		err = s.steadily(ctx, func() error {
+			return s.manager.Update(ctx, func(tx *manager.Tx) error { return fn(s.In(tx)) }, manager.WithRetry(tries))
+		})
 	} else {
 		err = s.scope.Update(ctx, func(tx *manager.Tx) error { return fn(s.In(tx)) })
 	}
 	if r, ok := errors.AsType[refusal](err); ok {
 		return r.err
+	}
+	return err
+}
+
+// steadily runs fn again when what it has found is damaged: where the tier gives no
+// view of one instant, what is read piece by piece may change between two pieces, in
+// another process by what this one hears of within 100 ms. Outside of a transaction.
+func (s *Store) steadily(ctx context.Context, fn func() error) error {
+	err := fn()
+	for _, wait := range []time.Duration{20 * time.Millisecond, 100 * time.Millisecond} {
+		if s.manager == nil || !errors.Is(err, tiers.ErrCorrupt) {
+			break
+		}
+		// Other processes do not go by the store's clock.
+		if tiers.SystemClock().Sleep(ctx, wait) != nil {
+			break
+		}
+		err = fn()
 	}
 	return err
 }
