@@ -74,6 +74,7 @@ func TestSampleIsStoredAndSurvivesAsItShould(t *testing.T) {
 // TestAKilledProgramGoesOnWithoutLosingOrRepeatingAStep kills it amid each step, in
 // both halves of one store's life, and compares with a store of a program that lived.
 func TestAKilledProgramGoesOnWithoutLosingOrRepeatingAStep(t *testing.T) {
+	t.Parallel()
 	unharmed := t.TempDir()
 	if err := run(t.Context(), io.Discard, options{dir: unharmed}); err != nil {
 		t.Fatal(err)

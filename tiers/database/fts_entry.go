@@ -83,7 +83,7 @@ func match(words, marks []string, least, most uint8) string {
 		}
 		q.and(grades...)
 	}
-	return q.String()
+	return q.b.String()
 }
 
 // matchParts is a query for the entries that have the part and the marks in their
@@ -100,12 +100,12 @@ func matchParts(part string, marks []string) string {
 		}
 		q.and(t)
 	}
-	return q.String()
+	return q.b.String()
 }
 
 // terms writes a query of FTS5 that demands something of all it was given.
 type terms struct {
-	strings.Builder
+	b    strings.Builder
 	n    int
 	seen map[string]bool
 }
@@ -119,15 +119,15 @@ func (t *terms) and(some ...string) {
 	}
 	t.seen[some[0]] = true
 	if t.n++; t.n > 1 {
-		t.WriteString(" AND ")
+		t.b.WriteString(" AND ")
 	}
 	for i, term := range some {
-		t.WriteString([]string{"(", " OR "}[min(i, 1)])
-		t.WriteByte('"')
-		t.WriteString(strings.ReplaceAll(term, `"`, `""`))
-		t.WriteByte('"')
+		t.b.WriteString([]string{"(", " OR "}[min(i, 1)])
+		t.b.WriteByte('"')
+		t.b.WriteString(strings.ReplaceAll(term, `"`, `""`))
+		t.b.WriteByte('"')
 	}
-	t.WriteByte(')')
+	t.b.WriteByte(')')
 }
 
 // trigrams are the parts of three characters of a text.
