@@ -1,0 +1,59 @@
+package manager_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/sagestore/sagestore/config"
+	"github.com/sagestore/sagestore/internal/pgtest"
+	"github.com/sagestore/sagestore/manager"
+	every "github.com/sagestore/sagestore/tiers/all"
+)
+
+// Two machines that share nothing but a server of PostgreSQL.
+func TestPostgresHoldsAllThatMachinesShare(t *testing.T) {
+	t.Parallel()
+	pgtest.Shared(t)
+	url, err := pgtest.SharedURL()
+	must(t, err)
+	open := func(dir string) *manager.Manager {
+		cfg := config.Default()
+		cfg.DataDir = dir
+		cfg.Database.Driver = "postgres"
+		cfg.Postgres = &config.Postgres{URL: config.Secret(url), Schema: "machines"}
+		m := value[*manager.Manager](t)(manager.Open(t.Context(), cfg, every.Tiers()))
+		t.Cleanup(func() { closeNow(t, m) })
+		return m
+	}
+	here, there := t.TempDir(), t.TempDir()
+	one, other := open(here), open(there)
+	err = one.Update(t.Context(), func(tx *manager.Tx) error {
+		if err := manager.For[string](tx, "config").Save(t.Context(), "settings", "of one"); err != nil {
+			return err
+		}
+		return manager.For[string](tx, "session.preferences").Save(t.Context(), "user", "dark")
+	})
+	must(t, err)
+	if got := value[string](t)(manager.For[string](other, "session.preferences").Load(t.Context(), "user")); got != "dark" {
+		t.Errorf("the other machine loads %q", got)
+	}
+	_, err = manager.For[string](other, "session.preferences").Modify(t.Context(), "user", func(v *string, _ bool) error {
+		*v += "er"
+		return nil
+	})
+	must(t, err)
+	if got := value[string](t)(manager.For[string](one, "session.preferences").Load(t.Context(), "user")); got != "darker" {
+		t.Errorf("the first machine loads %q", got)
+	}
+	if got := value[string](t)(manager.For[string](one, "config").Load(t.Context(), "settings")); got != "of one" {
+		t.Errorf("the file is %q", got)
+	}
+	must(t, other.EndSession(context.WithoutCancel(t.Context()), "user"))
+	for _, dir := range []string{here, there} {
+		if _, err := os.Stat(filepath.Join(dir, "sage.db")); err == nil {
+			t.Errorf("%s holds a file of SQLite", dir)
+		}
+	}
+}
