@@ -235,6 +235,31 @@ func (ns *nears) rows(ks []tiers.Key) {
 	}
 }
 
+// rowsApplied drops and tells of keys whose rows have come to their tier: another
+// process that heard of the transaction may have looked there before.
+func (c *core) rowsApplied(rows []tiers.Row) {
+	c.nears.mu.Lock()
+	channel := c.nears.channel
+	c.nears.mu.Unlock()
+	for i := range rows {
+		k := &rows[i].Key
+		n := c.nears.of(k.Category)
+		if n != nil {
+			n.Drop(nearKey(*k), 0) // it may have been passed over
+		} else if p, err := c.plan.Policy(k.Category, nil); err != nil || len(p.Near) == 0 {
+			continue
+		}
+		if channel == nil {
+			continue
+		}
+		note := near.Note{Action: near.Saved, Category: k.Category, Key: nearKey(*k), Version: rows[i].Version}
+		if rows[i].Deleted {
+			note.Action, note.Version = near.Changed, 0
+		}
+		channel.Tell(note)
+	}
+}
+
 func nearKey(k tiers.Key) near.Key { return near.Key{Namespace: k.Namespace, Name: k.Name} }
 
 // watch sees to it that the ends of sessions are learnt of before something of them

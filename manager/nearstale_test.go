@@ -245,7 +245,7 @@ func checkStaleness(t *testing.T, run staleRun, cuts bool) {
 		for _, n := range seen[i].Loads {
 			loads += n
 		}
-		if n := len(seen[i].Last[staleHot]); n < 3 {
+		if n := len(seen[i].Last[staleHot]); n < 2 && len(seen[0].Acked[staleHot]) > 2 {
 			t.Errorf("of %d saves of the hot key process %d found %d: it hears of none", len(seen[0].Acked[staleHot]), i, n)
 		}
 		if i > 0 { // in the process that saves, a load during a save can't be held

@@ -165,12 +165,19 @@ func (c *core) openRest(ctx context.Context, drivers tiers.Drivers) error {
 		})
 	}
 	_ = g.Wait() // the errors are in errs
-	for i, s := range opened {
+	for _, s := range opened {
 		if s == nil {
 			continue
 		}
 		c.stations[s.name] = s // so that it is closed whatever comes next
-		errs[i] = c.journaled(ctx, s)
+	}
+	if err := errors.Join(append(errs, c.keepLocalRows())...); err != nil {
+		return err
+	}
+	for _, s := range opened {
+		if s != nil {
+			errs = append(errs, c.journaled(ctx, s))
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -186,7 +193,7 @@ func (c *core) journaled(ctx context.Context, s *station) error {
 	}
 	j, err := txn.Journal(ctx, s.tier, c.system, txn.Config{
 		Tier: s.name, Epoch: c.epoch, Limit: c.plan.JournalLimit, Clock: c.clock, Log: c.log.With("tier", s.name),
-		Others: c.nears.rows,
+		Others: c.nears.rows, Applied: c.rowsApplied,
 	})
 	if err != nil {
 		return err

@@ -225,6 +225,9 @@ func (j *Journaled) drainAll(ctx context.Context) error {
 		if e := j.system.Done(ctx, done); e != nil {
 			return errors.Join(err, e)
 		}
+		if j.applied != nil && len(done) > 0 {
+			j.applied(done)
+		}
 		j.view.tell()
 		if err != nil && (isAway(err) || errors.Is(err, tiers.ErrCommitUnknown) || ctx.Err() != nil) {
 			return err

@@ -25,6 +25,10 @@ type Config struct {
 	// Others is told of keys for which other processes have left rows, within 100 ms
 	// of each while it waits. nil: nobody wants to know.
 	Others func([]tiers.Key)
+	// Applied is told of rows that this process has brought to the tier, or passed over
+	// there, and taken from the journal: others may have looked just before. nil: nobody
+	// wants to know.
+	Applied func([]tiers.Row)
 }
 
 // Journaled is a tier with a journal in front of it. It is safe for concurrent
@@ -45,6 +49,7 @@ type Journaled struct {
 	clock    tiers.Clock
 	log      *slog.Logger
 	foreign  func([]tiers.Key) // may be nil
+	applied  func([]tiers.Row) // may be nil
 	shown    uint64            // the Seq of the last row that foreign was called for; the watch's
 
 	view  view
@@ -87,7 +92,7 @@ func Journal(ctx context.Context, inner tiers.Tier, system tiers.System, c Confi
 	j := &Journaled{
 		inner: inner, system: system,
 		name: cmp.Or(c.Tier, "cache"), epoch: c.Epoch, owner: c.Owner, limit: c.Limit,
-		max: tiers.Describe(inner).MaxValue, clock: c.Clock, log: c.Log, foreign: c.Others,
+		max: tiers.Describe(inner).MaxValue, clock: c.Clock, log: c.Log, foreign: c.Others, applied: c.Applied,
 		ended: make(chan struct{}),
 	}
 	j.view.init()
