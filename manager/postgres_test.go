@@ -2,6 +2,7 @@ package manager_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/sagestore/sagestore/config"
 	"github.com/sagestore/sagestore/internal/pgtest"
 	"github.com/sagestore/sagestore/manager"
+	"github.com/sagestore/sagestore/tiers"
 	every "github.com/sagestore/sagestore/tiers/all"
 )
 
@@ -49,6 +51,23 @@ func TestPostgresHoldsAllThatMachinesShare(t *testing.T) {
 	}
 	if got := value[string](t)(manager.For[string](one, "config").Load(t.Context(), "settings")); got != "of one" {
 		t.Errorf("the file is %q", got)
+	}
+	// Their trees of files are their own, though the rows for both wait in one journal.
+	settings := func(m *manager.Manager) *manager.Collection[string] { return manager.For[string](m, "config") }
+	if _, err := settings(other).Load(t.Context(), "settings"); !errors.Is(err, tiers.ErrNotFound) {
+		t.Errorf("the file of one machine is on the other as well: %v", err)
+	}
+	for range 20 {
+		for name, m := range map[string]*manager.Manager{"one": one, "other": other} {
+			must(t, m.Update(t.Context(), func(tx *manager.Tx) error {
+				return settings(m).In(tx).Save(t.Context(), "settings", "of "+name)
+			}))
+		}
+		for name, m := range map[string]*manager.Manager{"one": one, "other": other} {
+			if got := value[string](t)(settings(m).Load(t.Context(), "settings")); got != "of "+name {
+				t.Fatalf("the file of %s is %q", name, got)
+			}
+		}
 	}
 	must(t, other.EndSession(context.WithoutCancel(t.Context()), "user"))
 	for _, dir := range []string{here, there} {
