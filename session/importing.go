@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/sagestore/sagestore/manager"
 	"github.com/sagestore/sagestore/serializer"
 	"github.com/sagestore/sagestore/tiers"
 )
@@ -90,6 +91,49 @@ func (s *Store) Import(ctx context.Context, r io.Reader) (added, skipped int, er
 	}
 	errs = append(errs, fail("import", b.session, b.flush(ctx)))
 	return added, skipped, errors.Join(errs...)
+}
+
+// ImportState brings in what a session had at hand elsewhere, and tells whether it was
+// added: a session that is there stays as it is. The log is empty; it is for [Store.Import],
+// and a session whose log ends in a session.stop then has ended. Context of one that has
+// ended is left out, and so are preferences where the user has some.
+func (s *Store) ImportState(ctx context.Context, st State) (added bool, err error) {
+	if err := checkID(st.SessionID); err != nil {
+		return false, fail("import", st.SessionID, err)
+	}
+	err = s.update(ctx, st.SessionID, func(v view) error {
+		added = false
+		i := identity{ID: st.SessionID, User: st.UserID, Started: st.StartedAt, Ended: st.EndedAt}
+		there, err := v.identities.Exists(ctx, manager.Key(i.ID))
+		if err != nil || there {
+			return err
+		}
+		if i.Started.IsZero() {
+			i.Started = v.now()
+		}
+		if _, err := v.begin(ctx, i); err != nil {
+			return err
+		}
+		if err := v.logs.Save(ctx, logKey(i.ID), logHead{Imported: true, Ended: !i.Ended.IsZero()}); err != nil {
+			return err
+		}
+		if !i.Ended.IsZero() {
+			st.Context = nil
+		}
+		if i.User != "" && st.Preferences != nil {
+			if has, err := v.prefs.Exists(ctx, manager.Key(i.User)); err != nil {
+				return err
+			} else if has {
+				st.Preferences, i.Prefs = nil, true
+			}
+		}
+		if err := v.saveParts(ctx, &i, st, 0); err != nil {
+			return err
+		}
+		added = true
+		return v.identities.Save(ctx, manager.Key(i.ID), i)
+	})
+	return added && err == nil, fail("import", st.SessionID, err)
 }
 
 func (s *Store) checkImport(e Event) error {

@@ -117,9 +117,10 @@ func (a *app) exportSessionCommand() *cobra.Command {
 	var format string
 	c := &cobra.Command{
 		Use:   "session ID [FILE]",
-		Short: "Write the events of a session",
-		Long: `Write the events of a session to standard output or to FILE, which must not be there.
-As JSON Lines it is what session export writes.`,
+		Short: "Write a session",
+		Long: `Write a session with its user, context, preferences and history, as far as they have
+not expired, and with its events, to standard output or to FILE, which must not be
+there. Markdown has the events only; so has session export, for other programs.`,
 		Example: `  sagestore export session s-1 --format markdown`,
 		Args:    count(1, 2),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -141,6 +142,6 @@ func (a *app) exportSession(ctx context.Context, s *session.Store, args []string
 		if markdown {
 			return transfer.SessionMarkdown(ctx, s, args[0], w)
 		}
-		return s.Export(ctx, args[0], w)
+		return transfer.ExportSession(ctx, s, args[0], w)
 	})
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sagestore/sagestore/agent"
 	"github.com/sagestore/sagestore/serializer"
+	"github.com/sagestore/sagestore/session"
 )
 
 // lines writes JSON Lines.
@@ -85,6 +86,37 @@ func conversationIDs(ctx context.Context, s *agent.Store, id string) (ids []stri
 		}
 	}
 	return ids, bad, nil
+}
+
+// ExportSession writes a session with its user, its context, preferences and history, as
+// far as they have not expired, and with its events, as JSON Lines that [Import] takes.
+func ExportSession(ctx context.Context, s *session.Store, id string, w io.Writer) error {
+	st, bad := s.Load(ctx, id)
+	if st.SessionID == "" {
+		return bad
+	}
+	st.Expired = nil
+	l := lines{w}
+	if err := errors.Join(l.write(ownLine{Format: ownFormat}), l.write(ownLine{Session: &st})); err != nil {
+		return err
+	}
+	for e, err := range s.Events(ctx, id, 0) {
+		switch {
+		case err != nil && e.Seq == 0:
+			return errors.Join(bad, err)
+		case err != nil:
+			bad = errors.Join(bad, err)
+			continue
+		}
+		text, err := e.MarshalJSON()
+		if err == nil {
+			err = l.write(ownLine{Event: text})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return bad
 }
 
 // ExportConversation writes a conversation as JSON Lines that [Import] takes.

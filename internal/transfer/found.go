@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/sagestore/sagestore/agent"
+	"github.com/sagestore/sagestore/session"
 )
 
 // Format is what a file holds.
@@ -76,6 +77,8 @@ type found struct {
 	agent      *agent.State
 	checkpoint *agent.Checkpoint
 	fields     *fields
+	session    *session.State
+	events     *log
 
 	// conversation is a head with some of its messages, which may come in several
 	// pieces; lines are those of the messages. With titled it has no title of its own

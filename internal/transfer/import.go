@@ -178,6 +178,10 @@ func (im *importer) take(ctx context.Context, f found, fault func(line int, wher
 		return im.takeCheckpoint(ctx, f.checkpoint)
 	case f.fields != nil:
 		return im.takeFields(ctx, f.fields)
+	case f.session != nil:
+		return im.takeSession(ctx, f.session)
+	case f.events != nil:
+		return im.events(ctx, &f.events.text, func(line int, err error) { fault(f.events.lines[line-1], "", err) })
 	}
 	return nil
 }

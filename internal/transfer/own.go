@@ -1,12 +1,14 @@
 package transfer
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 
 	"github.com/sagestore/sagestore/agent"
 	"github.com/sagestore/sagestore/serializer"
+	"github.com/sagestore/sagestore/session"
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -26,11 +28,30 @@ type ownLine struct {
 	Conversation *agent.Conversation `json:"conversation,omitempty"`
 	Message      *ownMessage         `json:"message,omitempty"`
 	Checkpoint   *agent.Checkpoint   `json:"checkpoint,omitempty"`
+	Session      *session.State      `json:"session,omitempty"`
+	Event        json.RawMessage     `json:"event,omitempty"` // as in the log of a session
+}
+
+// log are events as lines of a log, which come together.
+type log struct {
+	text  bytes.Buffer
+	lines []int // of the file, by line of the text
+}
+
+// give hands out the events that came.
+func (l *log) give(r *reading) error {
+	if len(l.lines) == 0 {
+		return nil
+	}
+	events := *l
+	*l = log{}
+	return r.give(found{line: events.lines[0], events: &events})
 }
 
 // own reads an export. Messages stand behind the head of their conversation.
 func (r *reading) own(ctx context.Context) error {
 	b := batch{r: r}
+	var events log
 	codec := serializer.JSON()
 	err := r.eachLine(ctx, func(line int, o object) error {
 		var l ownLine
@@ -42,8 +63,20 @@ func (r *reading) own(ctx context.Context) error {
 			r.fault(line, "", err)
 			return nil
 		}
+		if len(l.Event) == 0 || len(events.lines) >= mostMessages || events.text.Len() > mostBytes {
+			if err := events.give(r); err != nil {
+				return err
+			}
+		}
 		switch {
 		case l.Format == ownFormat:
+		case len(l.Event) > 0:
+			events.text.Write(append(l.Event, '\n'))
+			events.lines = append(events.lines, line)
+		case l.Session != nil && l.Session.SessionID == "":
+			r.fault(line, "", fmt.Errorf("%w: the session has no session_id", tiers.ErrCorrupt))
+		case l.Session != nil:
+			return r.give(found{line: line, session: l.Session})
 		case l.Conversation != nil && (l.Conversation.ID == "" || l.Conversation.AgentID == ""),
 			l.Agent != nil && l.Agent.ID == "", l.Checkpoint != nil && (l.Checkpoint.ID == "" || l.Checkpoint.AgentID == ""):
 			r.fault(line, "", fmt.Errorf("%w: it has no id, or no agent_id", tiers.ErrCorrupt))
@@ -70,6 +103,9 @@ func (r *reading) own(ctx context.Context) error {
 		}
 		return nil
 	})
+	if err == nil {
+		err = events.give(r)
+	}
 	if err != nil {
 		return err
 	}

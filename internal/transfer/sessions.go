@@ -147,6 +147,20 @@ func (im *importer) session(ctx context.Context, id string) (*seenSession, error
 	return s, nil
 }
 
+// takeSession brings in what a session had at hand.
+func (im *importer) takeSession(ctx context.Context, st *session.State) error {
+	seen, err := im.session(ctx, st.SessionID)
+	if err != nil || seen.there || im.o.DryRun {
+		return err
+	}
+	if _, err := im.o.Sessions.ImportState(ctx, *st); err != nil {
+		im.sum.Sessions.Added--
+		delete(im.sessions, st.SessionID)
+		return err
+	}
+	return nil
+}
+
 // eventDry counts what would be new.
 func (im *importer) eventDry(ctx context.Context, line session.Line) error {
 	s, err := im.session(ctx, line.Event.Session)
