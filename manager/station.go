@@ -54,8 +54,8 @@ func linked(plan *config.Effective, drivers tiers.Drivers) error {
 
 func notLinked(tier, driver string) error {
 	hint := "add the driver to the list given to Open"
-	switch {
-	case tier == "memory" || tier == "cache" || tier == "database" || tier == "file":
+	switch tier {
+	case "memory", "cache", "database", "file":
 		hint = "import " + packageOf(tier, driver) + " and add its Driver() to the list given to Open, or give it all.Tiers() of " + module + "all"
 	}
 	return &tiers.Error{
@@ -171,12 +171,12 @@ func (c *core) openRest(ctx context.Context, drivers tiers.Drivers) error {
 		}
 		c.stations[s.name] = s // so that it is closed whatever comes next
 	}
-	if err := errors.Join(append(errs, c.keepLocalRows())...); err != nil {
+	if err := errors.Join(errors.Join(errs...), c.keepLocalRows()); err != nil {
 		return err
 	}
-	for _, s := range opened {
+	for i, s := range opened {
 		if s != nil {
-			errs = append(errs, c.journaled(ctx, s))
+			errs[i] = c.journaled(ctx, s)
 		}
 	}
 	return errors.Join(errs...)
