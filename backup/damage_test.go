@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -320,6 +321,57 @@ func TestAHostileManifestIsRefused(t *testing.T) {
 				t.Errorf("left are %v, %v", left, err)
 			}
 		})
+	}
+}
+
+// TestAPartThatUnpacksToMoreThanItSaysIsRefused: after as many bytes as it says.
+func TestAPartThatUnpacksToMoreThanItSaysIsRefused(t *testing.T) {
+	const claimed = 1 << 20
+	for i, name := range []string{"database", "file"} {
+		b := newBucket()
+		o := options(t)
+		m := mustCreate(t, mustRepo(t, b, o), newStore(t, t.TempDir()))
+		var packed bytes.Buffer
+		_, stored, err := encode(&packed, nil, nil, func(w io.Writer) error {
+			zeros := make([]byte, 1<<20)
+			for range 128 {
+				if _, err := w.Write(zeros); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil || packed.Len() > 128<<10 {
+			t.Fatalf("128 MiB are packed into %d bytes, %v", packed.Len(), err)
+		}
+		b.objects[m.ID+"/"+m.Parts[i].Object] = packed.Bytes()
+		reseal(t, b, m, func(m *Manifest) {
+			m.Parts[i].Stored = stored
+			m.Parts[i].Plain = Digest{Bytes: claimed, SHA256: sumOf(make([]byte, claimed))}
+			if rows := m.Parts[i].Rows; m.Parts[i].isTree() {
+				rows = maps.Clone(rows)
+				rows["bytes"] = 1 << 40
+				m.Parts[i].Rows = rows
+			}
+		})
+		var most int64
+		r := mustRepo(t, b, o).Telling(func(p Progress) {
+			if p.Part == name {
+				most = max(most, p.Done)
+			}
+		})
+		for _, rehearse := range []bool{false, true} {
+			if _, err := r.Verify(t.Context(), m.ID, rehearse); !errors.Is(err, tiers.ErrCorrupt) || !strings.Contains(err.Error(), "part "+name) {
+				t.Errorf("%s: verified with %v", name, err)
+			}
+		}
+		to := filepath.Join(t.TempDir(), "to")
+		if _, err := r.Restore(t.Context(), m.ID, RestoreOptions{To: to}); !errors.Is(err, tiers.ErrCorrupt) {
+			t.Errorf("%s: restored with %v", name, err)
+		}
+		if _, err := os.Lstat(to); err == nil || most > claimed {
+			t.Errorf("%s: %v, %d bytes were unpacked", name, err, most)
+		}
 	}
 }
 

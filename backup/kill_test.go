@@ -330,18 +330,22 @@ func TestAKillOfABackupOrOfItsRemovalLeavesNoPartOfOne(t *testing.T) {
 		return n
 	}
 	counts := map[int]int{}
-	for step := 0; ; step++ {
-		backups := t.TempDir()
-		done := child(t, "create", dir, backups, step, 0)
-		n := check(t, backups)
-		counts[n]++
-		if done {
-			if n != 1 {
+	steps := 0
+	for done := false; !done; steps++ {
+		for range again(t) {
+			backups := t.TempDir()
+			done = child(t, "create", dir, backups, steps, 0)
+			n := check(t, backups)
+			counts[n]++
+			if done && n != 1 {
 				t.Errorf("a run that ended made %d", n)
 			}
-			break
+			if done {
+				break
+			}
 		}
 	}
+	t.Logf("%d steps, each killed %d times", steps-1, again(t))
 	backups := t.TempDir()
 	if !child(t, "create", dir, backups, 1000, 0) {
 		t.Fatal("it was killed")

@@ -287,7 +287,7 @@ func (r *categoryRestore) transact(ctx context.Context, rt *route, one *Category
 	if err != nil {
 		return err
 	}
-	return r.m.Update(asOwnWork(ctx), func(tx *Tx) error {
+	err = r.m.Update(asOwnWork(ctx), func(tx *Tx) error {
 		*one = CategoryRestored{Category: rt.category, Tier: rt.tierName} // it may be run again
 		for _, namespace := range namespaces {
 			p := r.c.place(tx.Namespace(namespace).scope(), rt.category, nil)
@@ -319,7 +319,16 @@ func (r *categoryRestore) transact(ctx context.Context, rt *route, one *Category
 		}
 		return nil
 	}, WithRetry(3))
+	if errors.Is(err, tiers.ErrTooLarge) {
+		return tiers.Fail("restore", rt.tierName, tiers.Key{Category: rt.category}, tiers.Hint(
+			fmt.Errorf("%w: a category of this tier is restored by one transaction, and nothing was changed: %s", tiers.ErrTooLarge, tooMuch),
+			"restore into another directory with --to, and bring back from there what is needed"))
+	}
+	return err
 }
+
+// tooMuch is the bound of a transaction, for people.
+const tooMuch = "it may change 64 MiB"
 
 // sweepStaged removes what a restore has left that was killed.
 func (c *core) sweepStaged(ctx context.Context) error {

@@ -110,6 +110,40 @@ func TestACategoryIsRestoredOnlyFromABackupThatHasIt(t *testing.T) {
 	}
 }
 
+// TestACategoryOfFilesIsRestoredUpToTheBoundOfATransaction: one that is larger is told so,
+// and stays as it is.
+func TestACategoryOfFilesIsRestoredUpToTheBoundOfATransaction(t *testing.T) {
+	m := openEmbedded(t)
+	for i := range 5 {
+		must(t, m.Save(t.Context(), "config", fmt.Sprint(i), strings.Repeat("x", 14<<20)))
+	}
+	must(t, m.Save(t.Context(), "agent.state", "a", "old"))
+	b := value[*manager.Backups](t)(m.Backups(t.Context()))
+	value[backup.Manifest](t)(m.Backup(t.Context(), nil))
+	must(t, m.Save(t.Context(), "agent.state", "a", "new"))
+	must(t, m.Save(t.Context(), "config", "0", "new"))
+	_, err := b.RestoreCategories(t.Context(), m, backup.Latest, []string{"agent.state", "config"}, manager.RestoreOptions{})
+	wantError(t, err, tiers.ErrTooLarge, "there are 70 MiB of it")
+	if text := err.Error(); !strings.Contains(text, "64 MiB") || !strings.Contains(text, "--to") || !strings.Contains(text, "config") {
+		t.Errorf("it says %q", text)
+	}
+	for _, category := range []string{"agent.state", "config"} {
+		key := map[string]string{"agent.state": "a", "config": "0"}[category]
+		if got := value[string](t)(manager.For[string](m, category).Load(t.Context(), key)); got != "new" {
+			t.Errorf("%s was changed: %.20q", category, got)
+		}
+	}
+	for i := range 2 { // within the bound it goes back
+		value[bool](t)(m.Delete(t.Context(), "config", fmt.Sprint(i)))
+	}
+	value[backup.Manifest](t)(m.Backup(t.Context(), nil))
+	must(t, m.Save(t.Context(), "config", "4", "new"))
+	value[[]manager.CategoryRestored](t)(b.RestoreCategories(t.Context(), m, backup.Latest, []string{"config"}, manager.RestoreOptions{}))
+	if got := value[string](t)(manager.For[string](m, "config").Load(t.Context(), "4")); len(got) != 14<<20 {
+		t.Errorf("it was not restored: %.20q", got)
+	}
+}
+
 func TestAReaderSeesTheOldOrTheNewCategory(t *testing.T) {
 	m := openEmbedded(t)
 	const n = 300

@@ -46,8 +46,9 @@ func (b brittle) Put(ctx context.Context, name string, r io.Reader) error {
 	return b.Bucket.Put(ctx, name, r)
 }
 
-// newNights opens a store with the reference's three keys, at noon.
-func newNights(t *testing.T) *nights {
+// newNights opens a store with the reference's three keys, at noon, which set may
+// change.
+func newNights(t *testing.T, set ...func(b *config.Backup)) *nights {
 	t.Helper()
 	n := &nights{t: t, clock: sagetest.NewClock(start)}
 	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -64,6 +65,9 @@ func newNights(t *testing.T) *nights {
 		Enabled: true, Interval: "daily", Retention: 7, Zone: "UTC", Jitter: "none",
 		Dest: "brittle://", Webhook: config.Secret(hook.URL + "/secret"),
 	}}
+	for _, change := range set {
+		change(&cfg.Backup)
+	}
 	dest := backup.Dir(t.TempDir())
 	n.m = value[*manager.Manager](t)(manager.Open(t.Context(), cfg, all(), manager.WithClock(n.clock),
 		manager.WithBuckets(func(context.Context, string) (backup.Bucket, io.Closer, error) {
@@ -151,6 +155,59 @@ func TestOfTenNightsTheSevenNewestBackupsStay(t *testing.T) {
 	}
 	if h := n.m.Health(t.Context()); h.NextBackup.Before(n.clock.Now()) || h.LastBackup.IsZero() {
 		t.Errorf("health tells of backups at %v and %v", h.LastBackup, h.NextBackup)
+	}
+}
+
+// TestARestoreIsRehearsedOnceAWeek: with the first backup, and with the next one once a
+// week has passed.
+func TestARestoreIsRehearsedOnceAWeek(t *testing.T) {
+	n := newNights(t)
+	must(t, n.m.Save(t.Context(), "agent.state", "a", 1))
+	var rehearsed []int
+	for night := range 16 {
+		n.pass()
+		if e := value[backup.Entry](t)(n.b.Repo().Latest(t.Context())); e.Rehearsed {
+			rehearsed = append(rehearsed, night)
+		}
+	}
+	if want := []int{0, 7, 14}; !slices.Equal(rehearsed, want) {
+		t.Errorf("rehearsed in nights %v, want %v", rehearsed, want)
+	}
+}
+
+func TestTheConfigurationSaysWhichBackupsStay(t *testing.T) {
+	const nights = 12 // the first on a Sunday at 03:30
+	for _, c := range []struct {
+		why  string
+		set  func(b *config.Backup)
+		want []int // nights of which a backup is left
+	}{
+		{"younger than three days", func(b *config.Backup) { b.Retention = config.Days(3) }, []int{11, 10, 9}},
+		{"the newest two, and the last of two weeks", func(b *config.Backup) {
+			b.Retention, b.Keep = 0, config.Keep{Last: 2, Weekly: 2}
+		}, []int{11, 10, 7}},
+		{"the newest one, and the last of four days and of three weeks", func(b *config.Backup) {
+			b.Retention, b.Keep = 0, config.Keep{Last: 1, Daily: 4, Weekly: 3}
+		}, []int{11, 10, 9, 8, 7, 0}},
+		{"the newest one, and the last of two months", func(b *config.Backup) {
+			b.Retention, b.Keep = 0, config.Keep{Last: 1, Monthly: 2}
+		}, []int{11, 1}},
+	} {
+		t.Run(c.why, func(t *testing.T) {
+			n := newNights(t, c.set)
+			must(t, n.m.Save(t.Context(), "agent.state", "a", 1))
+			var made []string
+			for range nights {
+				made = append(made, n.pass().Backup)
+			}
+			var left []int
+			for _, id := range n.list() {
+				left = append(left, slices.Index(made, id))
+			}
+			if !slices.Equal(left, c.want) {
+				t.Errorf("of nights %v a backup is left, want %v", left, c.want)
+			}
+		})
 	}
 }
 
