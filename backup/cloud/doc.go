@@ -21,6 +21,9 @@
 //
 //	s3://BUCKET?endpoint=https://HOST&region=us-east-1&use_path_style=true
 //
+// What is tested is s3, against a server in the test's process, file and mem. The drivers
+// of gs and azblob are gocloud.dev's as well, and have not been run against their services.
+//
 // Credentials are never part of a URL. Each service's own places are looked at, and an
 // error names them.
 //
