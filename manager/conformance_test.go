@@ -29,7 +29,7 @@ func TestTransactionKeepsTheContractOfItsTiers(t *testing.T) {
 // A near layer in front of a home changes nothing for who uses the store alone.
 func TestManagerKeepsTheContractWithNearLayers(t *testing.T) {
 	t.Parallel()
-	for _, home := range homes([]string{"database"}, "file") {
+	for _, home := range homes(nil, "database") {
 		t.Run(home, func(t *testing.T) {
 			t.Parallel()
 			var opened atomic.Int64
@@ -38,7 +38,7 @@ func TestManagerKeepsTheContractWithNearLayers(t *testing.T) {
 					cfg := config.Default()
 					cfg.DataDir, cfg.SQLite.Synchronous, cfg.DefaultStore = dir, "normal", home
 					cfg.Categories = make(map[string]config.Category)
-					for _, category := range strings.Fields("config tiertest.records tiertest.empty elsewhere expired.only never.was") {
+					for category := range strings.FieldsSeq("config tiertest.records tiertest.empty elsewhere expired.only never.was") {
 						cfg.Categories[category] = config.Category{Tier: home, Near: []string{"memory"}, NearTTL: "1h"}
 					}
 					opened.Add(1)

@@ -140,7 +140,9 @@ func (m *Manager) Close(ctx context.Context) error {
 		c.jobs.stop()
 		flushed := errors.Join(c.stopBackups(ctx), c.jobs.flush(ctx))
 		c.gate.over.Store(true)
-		err = errors.Join(flushed, c.engine.Close(context.WithoutCancel(ctx)), c.nears.close(context.WithoutCancel(ctx)), c.closeTiers(context.WithoutCancel(ctx)))
+		settled := c.engine.Close(context.WithoutCancel(ctx))
+		c.nears.close(context.WithoutCancel(ctx))
+		err = errors.Join(flushed, settled, c.closeTiers(context.WithoutCancel(ctx)))
 		if err != nil {
 			err = &tiers.Error{Op: "close", Err: err}
 		}

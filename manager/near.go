@@ -125,7 +125,7 @@ func (c *core) messenger() (m tiers.Messenger, ok bool) {
 }
 
 // close sends what was told and ends the layers.
-func (ns *nears) close(ctx context.Context) error {
+func (ns *nears) close(ctx context.Context) {
 	ns.mu.Lock()
 	ns.closed = true
 	channel := ns.channel
@@ -136,7 +136,6 @@ func (ns *nears) close(ctx context.Context) error {
 	for _, n := range ns.all() {
 		n.Close()
 	}
-	return nil
 }
 
 func (ns *nears) of(category string) *nearLayer {

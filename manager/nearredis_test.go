@@ -57,6 +57,7 @@ func TestProcessesTellEachOtherWhatTheyChange(t *testing.T) {
 	server := redistest.Start(t)
 	for _, home := range []string{"cache", "database", "file"} {
 		t.Run(home, func(t *testing.T) {
+			t.Parallel()
 			ctx, category := t.Context(), "app."+home
 			dir := t.TempDir()
 			one, other := openOn(t, nearOn(dir, server.URL(), "1h")), openOn(t, nearOn(dir, server.URL(), "1h"))

@@ -103,7 +103,7 @@ func staleChild(ctx context.Context) error {
 	g.Wait()
 	s, err := m.Stats(ctx)
 	seen.Near = s.Near["app."+run.Home]
-	return errors.Join(append(errs, err, json.NewEncoder(os.Stdout).Encode(seen), m.Close(ctx))...)
+	return errors.Join(errors.Join(errs...), err, json.NewEncoder(os.Stdout).Encode(seen), m.Close(ctx))
 }
 
 func (r *staleRun) read(ctx context.Context, c *manager.Collection[int], end time.Time, mu *sync.Mutex, seen *staleSeen) error {
@@ -169,7 +169,7 @@ func (r *staleRun) write(ctx context.Context, c *manager.Collection[int], end ti
 
 // No load finds what was replaced longer ago than is promised, and each process asks
 // the home once for what it has not seen or may not rely on any more.
-func TestStalenessBetweenProcessesIsBounded(t *testing.T) {
+func TestStalenessBetweenProcessesIsBounded(t *testing.T) { //nolint:tparallel // together they would starve each other
 	t.Parallel()
 	run := staleRun{Cold: 500, For: 1500 * time.Millisecond}
 	if long, err := time.ParseDuration(os.Getenv("SAGESTORE_STALE")); err == nil {
@@ -300,6 +300,7 @@ func (r *staleRun) checkLoads(t *testing.T, seen *staleSeen, acked map[string][]
 // start runs the process, which begins when all are ready, and answers what it has
 // seen.
 func (r *staleRun) start(t *testing.T, ready *sync.WaitGroup) (seen staleSeen) {
+	t.Helper()
 	what, err := json.Marshal(r)
 	if err != nil {
 		ready.Done()

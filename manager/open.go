@@ -84,7 +84,7 @@ func Open(ctx context.Context, cfg *config.Config, drivers tiers.Drivers, opts .
 	if err != nil {
 		return nil, &tiers.Error{Op: "open", Err: err}
 	}
-	c.nears.life = context.WithoutCancel(ctx)
+	c.nears.life = context.WithoutCancel(ctx) //nolint:fatcontext // it is made once
 	if err := c.openAll(ctx, drivers); err != nil {
 		return nil, &tiers.Error{Op: "open", Err: errors.Join(err, c.closeTiers(context.WithoutCancel(ctx)))}
 	}

@@ -161,7 +161,7 @@ func (ch *Channel) sendAll(ctx context.Context, notes []Note) error {
 		n := min(len(notes), mostNotes)
 		ch.seq++
 		m := message{origin: ch.origin, seq: ch.seq, notes: notes[:n]}
-		all, notes = append(all, m.append(nil)), notes[n:]
+		all, notes = append(all, m.bytes()), notes[n:]
 	}
 	return ch.sendNow(ctx, all...)
 }
@@ -191,7 +191,7 @@ func (ch *Channel) sendGap(ctx context.Context) bool {
 		ch.mu.Unlock()
 		ch.seq++
 		m := message{origin: ch.origin, seq: ch.seq}
-		if ch.sendNow(ctx, m.append(nil)) == nil {
+		if ch.sendNow(ctx, m.bytes()) == nil {
 			return true
 		}
 		if tiers.SystemClock().Sleep(ctx, pause) != nil {

@@ -187,7 +187,7 @@ func TestEveryGapIsFound(t *testing.T) {
 		ch := &Channel{c: ChannelConfig{Heard: e.heard, Lost: e.missed}, origin: 1, seen: map[uint64]uint64{}}
 		for _, seq := range c.seqs {
 			m := message{origin: 2, seq: seq, notes: []Note{someNote(1)}}
-			ch.deliver(m.append(nil))
+			ch.deliver(m.bytes())
 		}
 		if notes, lost := e.told(); lost != c.lost || len(notes) != len(c.seqs) {
 			t.Errorf("%s: lost %d times, want %d; heard %d", c.why, lost, c.lost, len(notes))
@@ -201,7 +201,7 @@ func TestEveryGapIsFound(t *testing.T) {
 	}
 	for origin := range uint64(mostOrigins + 10) {
 		m := message{origin: origin + 2, seq: 1}
-		ch.deliver(m.append(nil))
+		ch.deliver(m.bytes())
 	}
 	if len(ch.seen) > mostOrigins {
 		t.Errorf("%d origins are remembered", len(ch.seen))
@@ -242,23 +242,24 @@ func TestCloseTellsWhatWaits(t *testing.T) {
 
 func TestMessageReadsBack(t *testing.T) {
 	want := message{origin: 1<<63 + 5, seq: 300, notes: []Note{
-		someNote(7), {Action: Changed, Category: "a.b", Key: Key{Name: "x/\x00\xff"}},
+		someNote(7),
+		{Action: Changed, Category: "a.b", Key: Key{Name: "x/\x00\xff"}},
 		{Action: Ended, Category: "c", Key: Key{Namespace: "n", Name: "s"}}, {Action: Replaced, Category: "c"},
 	}}
-	got, err := parse(want.append(nil))
+	got, err := parse(want.bytes())
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("read %+v, %v", got, err)
 	}
 	const golden = "n\x01\x00\x00\x00\x00\x00\x00\x00\x09\x03s\x01n\x01c\x01k\x05"
 	one := message{origin: 9, seq: 3, notes: []Note{{Action: Saved, Category: "c", Key: Key{"n", "k"}, Version: 5}}}
-	if got := string(one.append(nil)); got != golden {
+	if got := string(one.bytes()); got != golden {
 		t.Errorf("written %q, want %q", got, golden)
 	}
 }
 
 func FuzzMessage(f *testing.F) {
 	m := message{origin: 1, seq: 1, notes: []Note{someNote(1), {Action: Replaced, Category: "c"}}}
-	f.Add(m.append(nil))
+	f.Add(m.bytes())
 	f.Add([]byte("n\x01\x00\x00\x00\x00\x00\x00\x00\x01\x01s\xff\xff\xff\xff\x0f"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m, err := parse(b)
@@ -268,7 +269,7 @@ func FuzzMessage(f *testing.F) {
 			}
 			return
 		}
-		again, err := parse(m.append(nil))
+		again, err := parse(m.bytes())
 		if err != nil || !reflect.DeepEqual(again, m) {
 			t.Errorf("%+v reads back as %+v, %v", m, again, err)
 		}

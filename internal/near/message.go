@@ -39,8 +39,8 @@ const messageVersion = 1
 // mostText is the longest part of a note: keys have up to 1024 bytes.
 const mostText = 4096
 
-func (m *message) append(b []byte) []byte {
-	b = append(b, 'n', messageVersion)
+func (m *message) bytes() []byte {
+	b := []byte{'n', messageVersion}
 	b = binary.BigEndian.AppendUint64(b, m.origin)
 	b = binary.AppendUvarint(b, m.seq)
 	for _, n := range m.notes {
