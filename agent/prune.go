@@ -65,16 +65,13 @@ func (s *Store) Prune(ctx context.Context, agentID string, keep int) (removed in
 		if err != nil {
 			return err
 		}
-		for n, r := range e.untagged(ctx, &err) {
-			if e.led.Untagged <= keep {
-				break
-			}
-			if err := e.drop(ctx, n, r); err != nil {
-				return err
-			}
-			removed++
+		if removed = max(0, e.led.Untagged-keep); removed == 0 {
+			return nil
 		}
-		return errors.Join(err, e.saveLedger(ctx))
+		if err := e.dropOldest(ctx, removed); err != nil {
+			return err
+		}
+		return e.saveLedger(ctx)
 	})
 	if err != nil {
 		return 0, fail("prune checkpoints", categoryCheckpoints, "", err)
@@ -82,9 +79,79 @@ func (s *Store) Prune(ctx context.Context, agentID string, keep int) (removed in
 	return removed, nil
 }
 
-// untagged yields the checkpoints that may be removed, oldest first. One that
-// can't be read ends it with an error: nothing is removed from a list with holes.
+// dropOldest removes the oldest checkpoints that are not kept. Those that stand side by
+// side go together: what only they showed is looked for once.
+func (e *edit) dropOldest(ctx context.Context, victims int) error {
+	type point struct {
+		n uint64
+		r *infoRecord
+	}
+	var run []point
+	var before uint64 // the last one that stays, or 0
+	end := func(next uint64) error {
+		if len(run) == 0 {
+			return nil
+		}
+		var keys []string
+		for _, p := range run {
+			if keys = append(keys, e.infoKey(p.n)); p.r.ID != "" {
+				keys = append(keys, atID+manager.Key(p.r.ID))
+			}
+			if p.r.Copy {
+				if err := e.clear(ctx, e.checkpoints, atCopy+e.au+"/"+numbered(p.n)+"/"); err != nil {
+					return err
+				}
+			}
+			e.led.counted(false, -1)
+		}
+		if e.led.Newest == run[len(run)-1].n {
+			e.led.Newest = before
+		}
+		if _, err := e.checkpoints.DeleteMany(ctx, keys...); err != nil {
+			return err
+		}
+		for _, c := range []*manager.Collection[json.RawMessage]{e.state, e.conversations} {
+			if err := e.forget(ctx, c, before, run[0].n, next); err != nil {
+				return err
+			}
+		}
+		run = nil
+		return nil
+	}
+	var err error
+	for n, r := range e.all(ctx, &err) {
+		if r.Keep || victims == 0 {
+			if err := end(n); err != nil {
+				return err
+			}
+			if before = n; victims == 0 {
+				return nil
+			}
+			continue
+		}
+		run = append(run, point{n, r})
+		victims--
+	}
+	if err != nil {
+		return err
+	}
+	return end(0)
+}
+
+// untagged yields the checkpoints that may be removed, as all does.
 func (e *edit) untagged(ctx context.Context, failed *error) iter.Seq2[uint64, *infoRecord] {
+	return func(yield func(uint64, *infoRecord) bool) {
+		for n, r := range e.all(ctx, failed) {
+			if !r.Keep && !yield(n, r) {
+				return
+			}
+		}
+	}
+}
+
+// all yields the checkpoints, oldest first. One that can't be read ends it with an
+// error: nothing is removed from a list with holes.
+func (e *edit) all(ctx context.Context, failed *error) iter.Seq2[uint64, *infoRecord] {
 	return func(yield func(uint64, *infoRecord) bool) {
 		for entry, err := range e.checkpoints.List(ctx, manager.Prefix(atInfo+e.au+"/")) {
 			var r infoRecord
@@ -96,7 +163,7 @@ func (e *edit) untagged(ctx context.Context, failed *error) iter.Seq2[uint64, *i
 				*failed = corrupt(entry.Key, errors.Join(err, tiers.ErrCorrupt))
 				return
 			}
-			if !r.Keep && !yield(n, &r) {
+			if !yield(n, &r) {
 				return
 			}
 		}
