@@ -33,6 +33,7 @@ func run(ctx context.Context) error {
 	only := flag.String("run", "", "only lines whose name matches this expression")
 	dir := flag.String("dir", "", "where the stores are made (default: a temporary directory)")
 	backupMiB := flag.Int64("backup", 0, "measure backups of a store of so many MiB, and nothing else")
+	agents := flag.Int("agents", 0, "measure agents with so many messages and checkpoints, such as 100000, and nothing else")
 	cpu := flag.String("cpuprofile", "", "write a profile there")
 	flag.Parse()
 	match, err := regexp.Compile(*only)
@@ -58,6 +59,9 @@ func run(ctx context.Context) error {
 	}
 	if *backupMiB > 0 {
 		return runBackup(ctx, *dir, *backupMiB<<20)
+	}
+	if *agents > 0 {
+		return runAgents(ctx, *dir, max(*agents, 1000))
 	}
 	server, stop, err := startRedis(ctx, *dir)
 	if err != nil {
@@ -94,6 +98,7 @@ func comparisons(redisURL string) []comparison {
 	all = append(all, databaseComparisons()...)
 	all = append(all, fileComparisons()...)
 	all = append(all, transactionComparisons(redisURL)...)
+	all = append(all, agentComparisons()...)
 	if redisURL != "" {
 		all = append(all, redisComparisons(redisURL)...)
 		all = append(all, nearComparisons(redisURL)...)
