@@ -244,7 +244,8 @@ func TestMessageReadsBack(t *testing.T) {
 	want := message{origin: 1<<63 + 5, seq: 300, notes: []Note{
 		someNote(7),
 		{Action: Changed, Category: "a.b", Key: Key{Name: "x/\x00\xff"}},
-		{Action: Ended, Category: "c", Key: Key{Namespace: "n", Name: "s"}}, {Action: Replaced, Category: "c"},
+		{Action: Ended, Category: "c", Key: Key{Namespace: "n", Name: "s"}},
+		{Action: Replaced, Category: "c"},
 	}}
 	got, err := parse(want.bytes())
 	if err != nil || !reflect.DeepEqual(got, want) {
