@@ -11,6 +11,7 @@ import (
 	"github.com/sagestore/sagestore/agent"
 	"github.com/sagestore/sagestore/config"
 	"github.com/sagestore/sagestore/manager"
+	"github.com/sagestore/sagestore/tiers"
 	"github.com/sagestore/sagestore/tiers/embedded"
 )
 
@@ -66,12 +67,12 @@ func TestCheckpointsOnFilesAreFilesOfTheirAgent(t *testing.T) {
 // applied waits until what was committed has reached the files.
 func applied(t *testing.T, m *manager.Manager) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := tiers.SystemClock().Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		stats := must(m.Stats(t.Context()))(t)
 		if stats.Pending == 0 {
 			return
 		}
-		if time.Now().After(deadline) {
+		if tiers.SystemClock().Now().After(deadline) {
 			t.Fatalf("%d writes still wait for the files", stats.Pending)
 		}
 	}

@@ -95,6 +95,16 @@ func (s *Store) headsOf(ctx context.Context, m *matcher, agentID, au string) fun
 
 // scanOne looks at the messages of a conversation, from the newest on.
 func (s *Store) scanOne(ctx context.Context, m *matcher, at *placed, all []match, damaged func(error) bool) ([]match, error) {
+	latest := time.Time{} // of the messages, as far as it is known
+	if m.mode == Contains {
+		u, found, err := load[unit](ctx, s, s.conversations, atSum+at.au+"/"+at.cu)
+		if err != nil && !damaged(err) {
+			return all, err
+		}
+		if found {
+			latest = u.Last
+		}
+	}
 	for entry, err := range s.conversations.List(ctx, manager.Prefix(messagePrefix(at.au, at.cu)), manager.Reverse()) {
 		var r searchedRecord
 		if err == nil {
@@ -111,6 +121,9 @@ func (s *Store) scanOne(ctx context.Context, m *matcher, at *placed, all []match
 			continue
 		}
 		all = append(all, one)
+		if !latest.IsZero() && !one.time.Before(latest) {
+			return all, nil // of what contains the text this is the newest, which is answered
+		}
 	}
 	return all, nil
 }

@@ -1,13 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
 
 // table is laid out so that it fits the terminal: columns that may shrink are cut as
-// far as it takes.
+// far as they may, then those that are spare are left out, the sparest first. Ids are
+// neither, since they are for the next command.
 type table struct {
 	columns []column
 	rows    [][]string
@@ -17,6 +21,9 @@ type column struct {
 	title  string
 	right  bool // numbers
 	shrink bool
+	least  int  // how far it shrinks; 0: narrowest
+	spare  int  // above 0: left out where there is no room
+	bar    bool // whole numbers, shown as bars where there is room for them; the last column only
 }
 
 func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
@@ -31,6 +38,9 @@ func (a *app) printTable(t table) error {
 	width := a.width()
 	if width == 0 {
 		width = widthWithout
+		if n := len(t.columns) - 1; t.columns[n].bar {
+			t = *t.without(n) // it is for people
+		}
 	}
 	_, err := fmt.Fprint(a.out, t.text(width))
 	return err
@@ -38,6 +48,9 @@ func (a *app) printTable(t table) error {
 
 // text lays the table out for a width.
 func (t *table) text(width int) string {
+	if n := len(t.columns) - 1; n >= 0 && t.columns[n].bar {
+		t = t.barred(width)
+	}
 	widths := make([]int, len(t.columns))
 	for i, c := range t.columns {
 		widths[i] = utf8.RuneCountInString(c.title)
@@ -45,7 +58,17 @@ func (t *table) text(width int) string {
 			widths[i] = max(widths[i], utf8.RuneCountInString(row[i]))
 		}
 	}
-	t.shrink(widths, width)
+	if !t.shrink(widths, width) {
+		sparest := 0
+		for i, c := range t.columns {
+			if c.spare > t.columns[sparest].spare {
+				sparest = i
+			}
+		}
+		if t.columns[sparest].spare > 0 {
+			return t.without(sparest).text(width)
+		}
+	}
 	var b strings.Builder
 	line := func(cells []string) {
 		var l strings.Builder
@@ -74,19 +97,59 @@ func (t *table) text(width int) string {
 	return b.String()
 }
 
-// shrink takes from the widest column that may shrink until all fit.
-func (t *table) shrink(widths []int, width int) {
+// barred is the table with bars in the place of the numbers of its last column, as long
+// as there is room for, or without that column.
+func (t *table) barred(width int) *table {
+	last := len(t.columns) - 1
+	plain := t.without(last)
+	used := 0
+	for line := range strings.Lines(plain.text(width)) {
+		used = max(used, utf8.RuneCountInString(strings.TrimSpace(line)))
+	}
+	room := min(longestBar, width-used-2)
+	if room < shortestBar {
+		return plain
+	}
+	numbers, most := make([]int64, len(t.rows)), int64(1)
+	for i, row := range t.rows {
+		numbers[i], _ = strconv.ParseInt(row[last], 10, 64) // 0 for what is none
+		most = max(most, numbers[i])
+	}
+	drawn := &table{columns: slices.Clone(t.columns)}
+	drawn.columns[last] = column{title: t.columns[last].title}
+	for i, row := range t.rows {
+		length := int(float64(room) * float64(numbers[i]) / float64(most))
+		if numbers[i] > 0 {
+			length = max(1, length)
+		}
+		drawn.rows = append(drawn.rows, append(slices.Clone(row[:last]), strings.Repeat("#", length)))
+	}
+	return drawn
+}
+
+// without is the table without a column.
+func (t *table) without(i int) *table {
+	out := &table{columns: slices.Delete(slices.Clone(t.columns), i, i+1)}
+	for _, row := range t.rows {
+		out.rows = append(out.rows, slices.Delete(slices.Clone(row), i, i+1))
+	}
+	return out
+}
+
+// shrink takes from the widest column that may shrink until all fit, and tells whether
+// they do.
+func (t *table) shrink(widths []int, width int) bool {
 	for {
 		total := 2 * (len(widths) - 1)
 		widest := -1
 		for i, w := range widths {
 			total += w
-			if t.columns[i].shrink && w > narrowest && (widest < 0 || w > widths[widest]) {
+			if t.columns[i].shrink && w > cmp.Or(t.columns[i].least, narrowest) && (widest < 0 || w > widths[widest]) {
 				widest = i
 			}
 		}
 		if total <= width || widest < 0 {
-			return
+			return total <= width
 		}
 		widths[widest]--
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -45,8 +46,9 @@ func (a *app) checkpointListCommand() *cobra.Command {
 		Use:   "list AGENT",
 		Short: "List the checkpoints of an agent",
 		Long: `List the checkpoints of an agent, the last made first: number, time, why it was made,
-messages, bytes of what it shows and what it takes. One that can't be read is reported,
-the rest is listed, and the command ends with 1.`,
+messages, bytes of what it shows and what it takes, and, where there is room, a bar as
+long as what it shows is large. One that can't be read is reported, the rest is listed,
+and the command ends with 1.`,
 		Example: `  sagestore checkpoint list support
   sagestore checkpoint list support --limit 1 --json`,
 		Args: count(1, 1),
@@ -57,16 +59,17 @@ the rest is listed, and the command ends with 1.`,
 			}
 			return a.withAgents(c.Context(), func(s *agent.Store) error {
 				t := table{columns: []column{
-					{title: "CHECKPOINT", shrink: true},
+					{title: "CHECKPOINT"},
 					{title: "NO", right: true},
 					{title: "MADE (UTC)"},
-					{title: "KIND"},
+					{title: "KIND", spare: 1},
 					{title: "NAME", shrink: true},
-					{title: "STEP", right: true},
+					{title: "STEP", right: true, spare: 2},
 					{title: "MESSAGES", right: true},
 					{title: "SIZE", right: true},
-					{title: "STORED", right: true},
+					{title: "STORED", right: true, spare: 3},
 					{title: ""},
+					{title: "", bar: true},
 				}}
 				return listed(a, s.Checkpoints(c.Context(), args[0], from), t, func(v agent.CheckpointInfo) bool { return v.Number == 0 }, func(v agent.CheckpointInfo) []string {
 					tagged := ""
@@ -75,7 +78,7 @@ the rest is listed, and the command ends with 1.`,
 					}
 					return []string{
 						shown(v.ID), fmt.Sprint(v.Number), instant(v.Created), shown(string(v.Kind)), oneLine(v.Name), fmt.Sprint(v.Iteration), fmt.Sprint(v.Messages),
-						sized(v.Size), sized(v.Stored), tagged,
+						sized(v.Size), sized(v.Stored), tagged, strconv.FormatInt(v.Size, 10),
 					}
 				})
 			})

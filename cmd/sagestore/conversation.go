@@ -40,7 +40,7 @@ listed, and the command ends with 1.`,
 			}
 			return a.withAgents(c.Context(), func(s *agent.Store) error {
 				t := table{columns: []column{
-					{title: "CONVERSATION", shrink: true}, {title: "AGENT", shrink: true}, {title: "TITLE", shrink: true}, {title: "MESSAGES", right: true}, {title: "LAST (UTC)"}, {title: ""},
+					{title: "CONVERSATION"}, {title: "AGENT", shrink: true, spare: 2}, {title: "TITLE", shrink: true, least: 16}, {title: "MESSAGES", right: true}, {title: "LAST (UTC)", spare: 1}, {title: ""},
 				}}
 				all := allConversations(c.Context(), s)
 				if len(args) > 0 {

@@ -70,7 +70,11 @@ func nearMode(name string, modes []agent.Mode) string {
 
 func (a *app) printHits(hits []agent.Hit) error {
 	t := table{columns: []column{
-		{title: "CONVERSATION", shrink: true}, {title: "AGENT", shrink: true}, {title: "TIME (UTC)"}, {title: "ROLE"}, {title: "MESSAGE", shrink: true},
+		{title: "CONVERSATION"},
+		{title: "AGENT", shrink: true, spare: 2},
+		{title: "TIME (UTC)", spare: 1},
+		{title: "ROLE"},
+		{title: "MESSAGE", shrink: true, least: 24},
 	}}
 	for _, h := range hits {
 		if a.json {
@@ -79,7 +83,21 @@ func (a *app) printHits(hits []agent.Hit) error {
 			}
 			continue
 		}
-		t.add(shown(h.ConversationID), shown(h.AgentID), instant(h.Message.At), shown(string(h.Message.Role)), oneLine(h.Snippet))
+		t.add(shown(h.ConversationID), shown(h.AgentID), instant(h.Message.At), shown(string(h.Message.Role)), oneLine(around(h)))
 	}
 	return a.printRows(t)
+}
+
+// around is the snippet of a hit from shortly before what was found, so that it is seen
+// where there is little room.
+func around(h agent.Hit) string {
+	const before = 12
+	if len(h.Highlights) == 0 {
+		return h.Snippet
+	}
+	runes := []rune(h.Snippet[:h.Highlights[0].Start])
+	if len(runes) <= before {
+		return h.Snippet
+	}
+	return "…" + strings.TrimLeft(string(runes[len(runes)-before:]), "…") + h.Snippet[h.Highlights[0].Start:]
 }

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"testing"
+)
+
+func TestColumnsThatAreSpareGoBeforeIDsAreCut(t *testing.T) {
+	for _, c := range []struct {
+		width int
+		want  string
+	}{
+		{60, "ID          AGENT   TIME      TEXT\n0123456789  helper  12:00:00  what was said there\n"},
+		{45, "ID          AGENT   TIME      TEXT\n0123456789  helper  12:00:00  what was said …\n"},
+		{40, "ID          TIME      TEXT\n0123456789  12:00:00  what was said the…\n"},
+		{26, "ID          TEXT\n0123456789  what was said…\n"},
+		{12, "ID          TEXT\n0123456789  what was sa…\n"}, // there is no way
+	} {
+		tb := &table{columns: []column{{title: "ID"}, {title: "AGENT", spare: 2}, {title: "TIME", spare: 1}, {title: "TEXT", shrink: true, least: 12}}}
+		tb.add("0123456789", "helper", "12:00:00", "what was said there")
+		if got := tb.text(c.width); got != c.want {
+			t.Errorf("%d wide:\n%s\nwant\n%s", c.width, got, c.want)
+		}
+	}
+}
+
+func TestBarsAreDrawnWhereThereIsRoom(t *testing.T) {
+	made := func() *table {
+		tb := &table{columns: []column{{title: "NAME", shrink: true}, {title: "SIZE", right: true}, {bar: true}}}
+		tb.add("first one", "1 B", "1")
+		tb.add("second", "50 B", "50")
+		tb.add("third", "100 B", "100")
+		tb.add("none", "0 B", "0")
+		return tb
+	}
+	for _, c := range []struct {
+		why   string
+		width int
+		want  string
+	}{
+		{"as long as there is room", 38, "NAME        SIZE\nfirst one    1 B  #\nsecond      50 B  ##########\nthird      100 B  ####################\nnone         0 B\n"},
+		{"none where they would say nothing", 20, "NAME        SIZE\nfirst one    1 B\nsecond      50 B\nthird      100 B\nnone         0 B\n"},
+		{"none where names have to be cut", 15, "NAME       SIZE\nfirst o…    1 B\nsecond     50 B\nthird     100 B\nnone        0 B\n"},
+	} {
+		if got := made().text(c.width); got != c.want {
+			t.Errorf("%s:\n%s\nwant\n%s", c.why, got, c.want)
+		}
+	}
+}
