@@ -20,6 +20,7 @@ const (
 	factSchema  = "schema/"  // the highest number of its records
 	factSession = "session/" // its entries end with their session; the tier
 	factPolicy  = "policy/"  // what a library brought
+	factMoving  = "moving/"  // a migration that is not over; see move
 )
 
 // ttlFact is the TTL that a category's newest records have, and the one that

@@ -100,7 +100,8 @@ func (c *core) route(category string, lib *config.Category) (*route, error) {
 		r.meter.mask = sampleMemory
 	}
 	r.schema.Store(c.facts.schema(category))
-	r.settled.Store(c.facts.home(category) == "" || c.facts.home(category) == r.tierName || c.moved)
+	_, moving := c.facts.moving(category)
+	r.settled.Store(!moving && (c.facts.home(category) == "" || c.facts.home(category) == r.tierName) || c.moved)
 	if err := c.front(r); err != nil {
 		return nil, err
 	}
@@ -194,10 +195,13 @@ func (r *route) noteSchema(schema uint32) {
 // checkHome answers an error when the old home of a category still holds
 // records that would be hidden in the new one.
 func (c *core) checkHome(ctx context.Context, category, old, home string) error {
+	if err := c.checkMoving(category, home); err != nil {
+		return err
+	}
 	if old == "" || old == home || c.moved {
 		return nil
 	}
-	hint := "take its records out of " + old + " before its tier is changed, or give the category its tier " + old + " again"
+	hint := migrateHint(category) + ", with the program stopped, or give the category its tier " + old + " again"
 	s, ok := c.stations[old]
 	if !ok {
 		if old == "memory" {

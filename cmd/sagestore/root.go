@@ -81,7 +81,7 @@ another version, session has ended), 5 a tier is unavailable.`,
 	flags.StringVar(&a.config, "config", "", "YAML `file` of the configuration")
 	flags.StringVar(&a.dataDir, "data-dir", "", "`directory` below which everything is kept that the configuration does not place")
 	root.AddCommand(a.saveCommand(), a.loadCommand(), a.deleteCommand(), a.existsCommand(), a.touchCommand(), a.listCommand(),
-		a.applyCommand(), a.journalCommand(), a.backupCommand(),
+		a.applyCommand(), a.journalCommand(), a.backupCommand(), a.migrateCommand(),
 		a.sessionCommand(), a.eventCommand(), a.tokenCommand(), a.importCommand(), a.exportCommand(),
 		a.agentCommand(), a.conversationCommand(), a.searchCommand(), a.checkpointCommand(), a.toolCommand(), a.configCommand(), a.initCommand(), a.statsCommand(), a.doctorCommand(), a.versionCommand())
 	root.SetHelpCommand(helpCommand(root))

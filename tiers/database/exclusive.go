@@ -1,0 +1,39 @@
+package database
+
+import (
+	"context"
+	"errors"
+
+	"github.com/sagestore/sagestore/tiers"
+)
+
+var _ tiers.Excluder = (*Tier)(nil)
+
+// Exclude implements tiers.Excluder, by the lock that everybody who has the file open
+// holds shared.
+func (t *Tier) Exclude(ctx context.Context) (release func() error, err error) {
+	defer func() { err = t.fail("lock", tiers.Key{}, err) }()
+	if err := over(ctx); err != nil {
+		return nil, err
+	}
+	if err := t.pool.enter(); err != nil {
+		return nil, err
+	}
+	defer t.pool.leave()
+	if t.path == Memory { // which no other handle can have
+		return func() error { return nil }, nil
+	}
+	ok, err := t.presence.lock.try(true)
+	if err == nil && ok {
+		return func() error {
+			_, err := t.presence.lock.try(false) // nobody is in the way
+			return t.fail("unlock", tiers.Key{}, err)
+		}, nil
+	}
+	// Linux gives up the shared lock before it refuses the other one.
+	_, again := t.presence.lock.try(false)
+	if err = errors.Join(err, again); err == nil {
+		err = t.presence.refused("has it open")
+	}
+	return nil, err
+}
