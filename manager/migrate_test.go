@@ -71,11 +71,17 @@ func (g migration) fill(t testing.TB, tier string) {
 	defer closeNow(t, m)
 	for _, ns := range []string{"", "acme"} {
 		v := m.Namespace(ns)
-		for i, raw := range []any{
-			map[string]any{"text": "plain", "n": 12.5}, "", nil, strings.Repeat("long ", 4000), "a\x00b ü \u2028",
-			manager.Encoded{Codec: "raw", Value: []byte{0, 255, 1}}, manager.Encoded{Codec: "raw", Value: []byte{}},
+		shapes := []any{
+			map[string]any{"text": "plain", "n": 12.5},
+			"",
+			nil,
+			strings.Repeat("long ", 4000),
+			"a\x00b ü \u2028",
+			manager.Encoded{Codec: "raw", Value: []byte{0, 255, 1}},
+			manager.Encoded{Codec: "raw", Value: []byte{}},
 			manager.Encoded{Codec: "json", Schema: 3, Value: []byte(`{"b": 1, "a": [1, 2]}`)},
-		} {
+		}
+		for i, raw := range shapes {
 			must(t, v.Save(ctx, movedCategory, fmt.Sprintf("s-%d/%%_*.json", i), raw))
 		}
 		must(t, v.Save(ctx, movedCategory, "s-ttl", "x", manager.TTL(time.Hour)))
@@ -214,7 +220,7 @@ func killEachStep(t *testing.T, from, to string, records, round int) {
 			}
 			return
 		}
-		if cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL { //nolint:forcetypeassert // on unix it is one
+		if cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		// A program that still runs with the old configuration goes on, or is refused.
@@ -314,27 +320,23 @@ func TestMigrationIsRefusedBeforeAnythingChanges(t *testing.T) {
 	}
 	for _, c := range []struct {
 		why, to string
-		prepare func(t *testing.T, g migration, m *manager.Manager)
+		held    []tiers.Record
 		want    error
 		says    []string
 	}{
 		{why: "memory keeps nothing", to: "memory", want: tiers.ErrUnsupported, says: []string{"is the memory of one process"}},
 		{
 			why: "the new home holds another version that is not older", to: "file", want: tiers.ErrConflict, says: []string{`"s-again"`, `"other": only tier file has it`, "2 records"},
-			prepare: func(t *testing.T, _ migration, m *manager.Manager) {
-				must(t, m.ApplyRaw(ctx, "file", note("s-again", `"newer"`, 1<<52), note("other", `"x"`, 7), note("s-ttl", `"older"`, 1)))
-			},
+			held: []tiers.Record{note("s-again", `"newer"`, 1<<52), note("other", `"x"`, 7), note("s-ttl", `"older"`, 1)},
 		},
 	} {
 		t.Run(c.why, func(t *testing.T) {
 			t.Parallel()
 			g := migration{dir: t.TempDir()}
 			g.fill(t, "database")
-			if c.prepare != nil {
-				m := g.open(t, "database")
-				c.prepare(t, g, m)
-				closeNow(t, m)
-			}
+			m := g.open(t, "database")
+			must(t, m.ApplyRaw(ctx, "file", c.held...))
+			closeNow(t, m)
 			want := g.records(t, "database", "database")
 			_, err := g.migrate(ctx, c.to, manager.MigrateOptions{})
 			wantError(t, err, c.want, c.why)
@@ -436,8 +438,8 @@ func TestFullDiskLosesNothingOfAMigration(t *testing.T) {
 	t.Cleanup(func() { must(t, syscall.Unmount(small, syscall.MNT_DETACH)) })
 	g := migration{dir: t.TempDir()}
 	must(t, os.Symlink(small, filepath.Join(g.dir, "data")))
-	g.fill(t, "database")
 	m := g.open(t, "database")
+	must(t, m.Save(t.Context(), movedCategory, "small", "x"))
 	must(t, m.Save(t.Context(), movedCategory, "large", strings.Repeat("x", 200<<10)))
 	closeNow(t, m)
 	want := g.records(t, "database", "database")

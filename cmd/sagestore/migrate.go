@@ -26,8 +26,8 @@ one that the configuration names for it now. Stop the program first, change the 
 the category, then run this. The records keep their versions, times and expiry. They are
 copied, read back and compared before the new tier becomes the home, and only then
 removed from the old one. When it was interrupted, run it again: it goes on.`,
-		Example: `  sagestore migrate --category app.notes --dry-run
-  sagestore migrate --category app.notes`,
+		Example: `  sagestore migrate --category session.preferences --dry-run
+  sagestore migrate --category session.preferences`,
 		Args: count(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := notEmpty(c, "category"); err != nil {
