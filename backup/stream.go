@@ -2,11 +2,9 @@ package backup
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"runtime"
 
@@ -36,14 +34,14 @@ const (
 // since the store that is backed up has callers, which are not to wait for it.
 func workers() int { return min(max(runtime.GOMAXPROCS(0)/2, 1), 2) }
 
-// meter hashes and counts what goes through it.
+// meter hashes and counts what goes through it, the former beside what writes to it.
 type meter struct {
-	h     hash.Hash
+	h     *hashing
 	n     int64
 	moved func(n int64) // may be nil
 }
 
-func newMeter(moved func(int64)) *meter { return &meter{h: sha256.New(), moved: moved} }
+func newMeter(moved func(int64)) *meter { return &meter{h: newHashing(), moved: moved} }
 
 // Write never fails.
 func (m *meter) Write(p []byte) (int, error) {
@@ -52,10 +50,13 @@ func (m *meter) Write(p []byte) (int, error) {
 		m.moved(m.n)
 	}
 	runtime.Gosched() // whoever waits for a turn, such as a caller of the store, has it now
-	return m.h.Write(p)
+	m.h.write(p)
+	return len(p), nil
 }
 
-func (m *meter) digest() Digest { return Digest{Bytes: m.n, SHA256: hex.EncodeToString(m.h.Sum(nil))} }
+// digest answers what has gone through. It is called in any case, since it ends the
+// hashing; again it answers the same.
+func (m *meter) digest() Digest { return Digest{Bytes: m.n, SHA256: hex.EncodeToString(m.h.sum())} }
 
 // encode writes what fill writes to w, packed and encrypted to the recipients, if
 // there are any.
@@ -65,13 +66,13 @@ func encode(w io.Writer, to []age.Recipient, moved func(int64), fill func(w io.W
 	var sealed io.WriteCloser
 	if len(to) > 0 {
 		if sealed, err = age.Encrypt(w, to...); err != nil {
-			return plain, stored, err
+			return plain, out.digest(), err
 		}
 		w = sealed
 	}
 	packed, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(workers()), zstd.WithWindowSize(window/2))
 	if err != nil {
-		return plain, stored, err
+		return plain, out.digest(), err
 	}
 	in := newMeter(moved)
 	err = fill(io.MultiWriter(in, packed))
@@ -105,7 +106,7 @@ func openPart(ctx context.Context, b Bucket, id string, p *PartInfo, ids []age.I
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, o.object.Close())
+			_, err = o.stored.digest(), errors.Join(err, o.object.Close())
 		}
 	}()
 	// One byte more than there should be, so that a longer object is noticed.
@@ -183,7 +184,8 @@ func (o *opened) finish(ctx context.Context, cause error) error {
 	}
 	o.packed.Close()
 	err := errors.Join(cause, o.object.Close())
-	if err == nil && (o.stored.digest() != o.p.Stored || o.plain.digest() != o.p.Plain) {
+	stored, plain := o.stored.digest(), o.plain.digest()
+	if err == nil && (stored != o.p.Stored || plain != o.p.Plain) {
 		err = fmt.Errorf("%w: its bytes are not those that were written", tiers.ErrCorrupt)
 	}
 	return o.damaged(ctx, err)

@@ -355,10 +355,11 @@ func sameTree(ctx context.Context, p *PartInfo, dir string) error {
 	}
 	m := newMeter(nil)
 	_, err = archive.Write(ctx, m, archive.Files(root, nil))
+	sum := m.digest()
 	if err := errors.Join(err, root.Close()); err != nil {
 		return err
 	}
-	if m.digest() != p.Plain {
+	if sum != p.Plain {
 		return fmt.Errorf("%w: what was restored is not what was backed up", tiers.ErrCorrupt)
 	}
 	return nil
