@@ -135,7 +135,7 @@ type standing struct {
 	id    string
 	found bool // it was stored before
 	last  uint64
-	known map[string]bool // ids of its messages
+	known map[string]imprint // of its messages, by their ids
 }
 
 // stand finds out what is stored of a conversation.
@@ -147,7 +147,7 @@ func (im *importer) stand(ctx context.Context, c *agent.Conversation) (*standing
 		im.current = st
 		return st, nil
 	}
-	st := &standing{id: c.ID, known: map[string]bool{}}
+	st := &standing{id: c.ID, known: map[string]imprint{}}
 	for {
 		page, err := im.agents.LoadConversation(ctx, c.ID, agent.Page{After: st.last, Limit: mostMessages})
 		if errors.Is(err, tiers.ErrNotFound) {
@@ -157,11 +157,12 @@ func (im *importer) stand(ctx context.Context, c *agent.Conversation) (*standing
 			return nil, err
 		}
 		if page.AgentID != c.AgentID {
-			return nil, fmt.Errorf("conversation %q belongs to agent %q: %w", c.ID, page.AgentID, tiers.ErrExists)
+			return nil, tiers.Hint(fmt.Errorf("conversation %q belongs to agent %q: %w", c.ID, page.AgentID, tiers.ErrExists),
+				fmt.Sprintf("import it with --agent %s, or into another --namespace", page.AgentID))
 		}
 		st.found = true
 		for _, m := range page.Messages {
-			st.known[m.ID], st.last = true, m.Seq
+			st.known[m.ID], st.last = imprint{of(m), true}, m.Seq
 		}
 		if len(page.Messages) < mostMessages {
 			break
@@ -181,25 +182,38 @@ func (im *importer) stand(ctx context.Context, c *agent.Conversation) (*standing
 	return st, nil
 }
 
+// forget takes back that a conversation was counted that could not be begun.
+func (im *importer) forget(st *standing) {
+	if !st.found {
+		im.sum.Conversations.Added--
+		im.current = nil
+		delete(im.seen, st.id)
+		delete(im.kept, st.id)
+	}
+}
+
 // takeConversation brings in a head, and those of its messages that are new.
 func (im *importer) takeConversation(ctx context.Context, f found, fault func(line int, where string, err error)) error {
 	c := f.conversation
-	if err := im.ensure(ctx, c.AgentID, nil); err != nil {
-		return err
-	}
 	st, err := im.stand(ctx, c)
 	if err != nil {
+		return err
+	}
+	if err := im.ensure(ctx, c.AgentID, nil); err != nil {
+		im.forget(st)
 		return err
 	}
 	var fresh []agent.Message
 	var lines []int
 	for i, m := range c.Messages {
-		if st.known[m.ID] {
+		switch there, same := st.meet(m); {
+		case !there:
+			fresh, lines = append(fresh, m), append(lines, f.lines[i])
+		case same:
 			im.sum.Messages.There++
-			continue
+		default:
+			fault(f.lines[i], "", fmt.Errorf("message %q is there and says something else: %w", m.ID, tiers.ErrExists))
 		}
-		st.known[m.ID] = true
-		fresh, lines = append(fresh, m), append(lines, f.lines[i])
 	}
 	if im.o.DryRun {
 		im.sum.Messages.Added += len(fresh)
@@ -219,9 +233,7 @@ func (im *importer) takeConversation(ctx context.Context, f found, fault func(li
 			head.Messages = nil
 		}
 		if err := im.agents.SaveConversation(ctx, &head); err != nil {
-			im.sum.Conversations.Added--
-			im.current = nil
-			delete(im.seen, c.ID)
+			im.forget(st)
 			return err
 		}
 		st.found = true
@@ -279,9 +291,6 @@ func (im *importer) takeCheckpoint(ctx context.Context, c *agent.Checkpoint) err
 	if c.ID == "" {
 		return fmt.Errorf("%w: the checkpoint has no id", tiers.ErrCorrupt)
 	}
-	if err := im.ensure(ctx, c.AgentID, c.State); err != nil {
-		return err
-	}
 	stored, err := im.agents.LoadCheckpoint(ctx, "", c.ID)
 	if err == nil {
 		n := 0
@@ -289,12 +298,16 @@ func (im *importer) takeCheckpoint(ctx context.Context, c *agent.Checkpoint) err
 			n += len(conv.Messages)
 		}
 		if stored.AgentID != c.AgentID || stored.Iteration != c.Iteration || stored.Messages != n {
-			return fmt.Errorf("checkpoint %q is there and shows something else: %w", c.ID, tiers.ErrExists)
+			return tiers.Hint(fmt.Errorf("checkpoint %q is there and shows something else: %w", c.ID, tiers.ErrExists),
+				"ids of checkpoints are global: delete the other one, or import into another --namespace")
 		}
 		im.sum.Checkpoints.There++
 		return nil
 	}
 	if !errors.Is(err, tiers.ErrNotFound) {
+		return err
+	}
+	if err := im.ensure(ctx, c.AgentID, c.State); err != nil {
 		return err
 	}
 	if im.o.DryRun {

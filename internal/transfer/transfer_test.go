@@ -360,6 +360,6 @@ func TestRealTranscriptsComeIn(t *testing.T) {
 		return // they are not part of the project
 	}
 	open(t).twice(t, dir, Summary{
-		Faults: 5, Agents: Count{Added: 2}, Conversations: Count{Added: 8}, Messages: Count{Added: 169, There: 1},
+		Faults: 6, Agents: Count{Added: 2}, Conversations: Count{Added: 8}, Messages: Count{Added: 169},
 	})
 }
