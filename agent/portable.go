@@ -76,10 +76,25 @@ func decodeCheckpoint(b []byte) (*Checkpoint, error) {
 // that stands for another one is tiers.ErrExists. An agent that is not there is
 // tiers.ErrNotFound, or with recreate is made from what the checkpoint shows. Of an
 // agent that is there nothing else changes: [Store.Restore] takes it over.
+//
+// One that could never be restored is tiers.ErrCorrupt: it shows neither a state nor
+// the conversation that it covers, the state or a conversation of another agent, a
+// conversation twice, or a message twice in one. Where the state or a conversation
+// does not say whose it is, it is the checkpoint's agent's. Nil, or a message that an
+// append refuses, is tiers.ErrType.
 func (s *Store) ImportCheckpoint(ctx context.Context, c *Checkpoint, recreate bool) (CheckpointInfo, error) {
-	var out CheckpointInfo
 	s = s.ForImport()
-	err := s.update(ctx, turn{agent: c.AgentID}, func(s *Store) error {
+	given := c
+	c, err := s.brought(given)
+	if err != nil {
+		id := ""
+		if given != nil {
+			id = given.ID
+		}
+		return CheckpointInfo{}, fail("import checkpoint", categoryCheckpoints, id, reveal(err))
+	}
+	var out CheckpointInfo
+	err = s.update(ctx, turn{agent: c.AgentID}, func(s *Store) error {
 		there, err := s.twin(ctx, c)
 		if err != nil || there.ID != "" {
 			out = there
@@ -194,6 +209,9 @@ func (s *Store) importCopy(ctx context.Context, c *Checkpoint) (CheckpointInfo, 
 	if err != nil {
 		return info, err
 	}
+	if _, err := e.restorable(ctx, &r, n); err != nil {
+		return info, refuse(err)
+	}
 	e.clean(ctx, s.core.plan.get().Max, n)
 	return info, e.saveLedger(ctx)
 }
@@ -217,22 +235,15 @@ func (e *edit) copyParts(c *Checkpoint, n uint64, store func(part string, v any)
 		}
 	}
 	for _, conv := range c.Conversations {
-		if err := checkID("conversation", conv.ID); err != nil {
-			return refuse(err)
-		}
 		h := &headRecord{Since: n, Inner: innerName(), Born: n, ID: conv.ID, AgentID: c.AgentID}
 		h.take(conv)
 		if err := store(partHead+manager.Key(conv.ID), h); err != nil {
 			return err
 		}
-		for i, m := range conv.Messages {
-			ready, err := m.checked(e.core.clock, true)
-			if err != nil {
-				return refuse(err)
-			}
-			seq := max(ready.Seq, uint64(i+1))
-			ready.Seq = 0
-			if err := store(messagePart(h.Inner, seq), messageRecord{Since: n, Message: ready}); err != nil {
+		for _, m := range conv.Messages {
+			seq := m.Seq
+			m.Seq = 0
+			if err := store(messagePart(h.Inner, seq), messageRecord{Since: n, Message: m}); err != nil {
 				return err
 			}
 		}
@@ -243,7 +254,7 @@ func (e *edit) copyParts(c *Checkpoint, n uint64, store func(part string, v any)
 // recreate makes an agent from a checkpoint, and the checkpoint of it.
 func (s *Store) recreate(ctx context.Context, c *Checkpoint) (CheckpointInfo, error) {
 	a := *c.State
-	a.ID, a.Revision = c.AgentID, 0
+	a.Revision = 0
 	if err := s.populate(ctx, &a, c.Conversations); err != nil {
 		return CheckpointInfo{}, err
 	}

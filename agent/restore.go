@@ -22,8 +22,8 @@ type RestoreOptions struct {
 
 // Restore makes an agent what a checkpoint shows, or a conversation when that is
 // all it covers, in one transaction. Id is that of a checkpoint, or "latest"; an
-// empty agentID is that of the checkpoint. What is damaged, or another agent's,
-// changes nothing: tiers.ErrCorrupt, tiers.ErrNotFound.
+// empty agentID is that of the checkpoint. What is damaged, shows another agent, or is
+// another agent's changes nothing: tiers.ErrCorrupt, tiers.ErrNotFound.
 //
 // It answers the recovery checkpoint that the present was kept in, which undoes
 // the restore; with NoRecovery it has the AgentID alone. What could not be read of
@@ -56,7 +56,7 @@ func (s *Store) restore(ctx context.Context, agentID, id string, o RestoreOption
 	}
 	var sh *shown
 	if err == nil {
-		sh, err = e.show(ctx, &r, n)
+		sh, err = e.restorable(ctx, &r, n)
 	}
 	for scope := r.Conversation; e != nil && errors.Is(err, tiers.ErrCorrupt) && o.OrOlder; {
 		older, e2 := e.neighbour(ctx, n, manager.Reverse())
@@ -68,7 +68,7 @@ func (s *Store) restore(ctx context.Context, agentID, id string, o RestoreOption
 			return err
 		})
 		if e2 == nil && r.Conversation == scope {
-			sh, err = e.show(ctx, &r, older)
+			sh, err = e.restorable(ctx, &r, older)
 		}
 		n = older
 	}
