@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"time"
 
 	"github.com/sagestore/sagestore/manager"
@@ -24,10 +25,11 @@ type Usage struct {
 	Count      int64     `json:"count"` // of the usages that a sum is made of; not looked at by AddUsage
 }
 
-// Total is all tokens.
+// Total is all tokens. Of what a Store answers it is never more than an int64 holds.
 func (u Usage) Total() int64 { return u.Input + u.Output + u.CacheRead + u.CacheWrite }
 
-// Plus answers a with the numbers of u added.
+// Plus answers a with the numbers of u added. It does not look whether an int64 holds
+// them.
 func (u Usage) Plus(a Usage) Usage {
 	a.Input += u.Input
 	a.Output += u.Output
@@ -46,15 +48,29 @@ type sum struct {
 	Count      int64 `json:"count"`
 }
 
-func (s *sum) add(u Usage) {
-	s.Input += u.Input
-	s.Output += u.Output
-	s.CacheRead += u.CacheRead
-	s.CacheWrite += u.CacheWrite
-	s.Count++
+// plus adds o, or answers tiers.ErrTooLarge when an int64 does not hold all tokens
+// together, or the count.
+func (s sum) plus(o sum) (sum, error) {
+	left := int64(math.MaxInt64)
+	for _, n := range []int64{s.Input, s.Output, s.CacheRead, s.CacheWrite, o.Input, o.Output, o.CacheRead, o.CacheWrite} {
+		if n > left {
+			return s, errTooMany
+		}
+		left -= max(n, 0)
+	}
+	if o.Count > math.MaxInt64-max(s.Count, 0) {
+		return s, errTooMany
+	}
+	return sum{s.Input + o.Input, s.Output + o.Output, s.CacheRead + o.CacheRead, s.CacheWrite + o.CacheWrite, s.Count + o.Count}, nil
 }
 
-func (s *sum) usage() Usage {
+var errTooMany = fmt.Errorf("%w: the sum of tokens would be more than %d", tiers.ErrTooLarge, int64(math.MaxInt64))
+
+func sumOf(u Usage, count int64) sum {
+	return sum{u.Input, u.Output, u.CacheRead, u.CacheWrite, count}
+}
+
+func (s sum) usage() Usage {
 	return Usage{Input: s.Input, Output: s.Output, CacheRead: s.CacheRead, CacheWrite: s.CacheWrite, Count: s.Count}
 }
 
@@ -71,7 +87,8 @@ const dayFormat = time.DateOnly
 
 // AddUsage adds usages to the ledger, all or none. One whose ID, in its session, is
 // in it already is not counted again. The live counter of each session gets them
-// once they are committed.
+// once they are committed. tiers.ErrTooLarge: a sum of a day, model and session would
+// be more than an int64 holds.
 func (k *Store) AddUsage(ctx context.Context, us ...Usage) error {
 	now := k.now()
 	fresh := make([]Usage, len(us))
@@ -125,9 +142,9 @@ func (v view) addUsage(ctx context.Context, us []Usage) error {
 			fresh[key] = counted{day}
 		}
 		key := sumKey(day, u.Model, u.Session)
-		s := added[key]
-		s.add(u)
-		added[key] = s
+		if added[key], err = added[key].plus(sumOf(u, 1)); err != nil {
+			return err
+		}
 		live = append(live, u)
 	}
 	if len(live) == 0 {
@@ -142,8 +159,9 @@ func (v view) addUsage(ctx context.Context, us []Usage) error {
 		return err
 	}
 	for key, s := range added {
-		all := stored[key]
-		stored[key] = sum{all.Input + s.Input, all.Output + s.Output, all.CacheRead + s.CacheRead, all.CacheWrite + s.CacheWrite, all.Count + s.Count}
+		if stored[key], err = stored[key].plus(s); err != nil {
+			return err
+		}
 	}
 	if err := errors.Join(v.sums.SaveMany(ctx, stored), v.counted.SaveMany(ctx, fresh)); err != nil {
 		return err
@@ -159,15 +177,17 @@ func (v view) addUsage(ctx context.Context, us []Usage) error {
 func (v view) countLive(ctx context.Context, us []Usage) {
 	bySession := map[string]sum{}
 	for _, u := range us {
-		s := bySession[u.Session]
-		s.add(u)
-		bySession[u.Session] = s
+		more, err := bySession[u.Session].plus(sumOf(u, 1))
+		if err != nil {
+			continue // of several days or models; a live counter may miss some
+		}
+		bySession[u.Session] = more
 	}
 	counters := partsOf(v.m).live
 	for session, more := range bySession {
-		_, _ = counters.Modify(ctx, manager.Key(session), func(s *sum, _ bool) error { // see above
-			*s = sum{s.Input + more.Input, s.Output + more.Output, s.CacheRead + more.CacheRead, s.CacheWrite + more.CacheWrite, s.Count + more.Count}
-			return nil
+		_, _ = counters.Modify(ctx, manager.Key(session), func(s *sum, _ bool) (err error) { // see above
+			*s, err = s.plus(more)
+			return err
 		})
 	}
 }
@@ -196,7 +216,8 @@ const (
 
 // Usage sums up the ledger from the day of since to the one before until's, or
 // until's as well when it is later than midnight; a zero time is no bound. Sums
-// are told by the name that they are of.
+// are told by the name that they are of. tiers.ErrTooLarge: one is more than an int64
+// holds; the bounds, or another By, make it smaller.
 func (k *Store) Usage(ctx context.Context, by By, since, until time.Time) (map[string]Usage, error) {
 	sums := map[string]Usage{}
 	for u, err := range k.Ledger(ctx, since, until) {
@@ -217,6 +238,9 @@ func (k *Store) Usage(ctx context.Context, by By, since, until time.Time) (map[s
 		}
 		if old, there := sums[name]; there {
 			total = old
+		}
+		if _, err := sumOf(total, total.Count).plus(sumOf(u, u.Count)); err != nil {
+			return nil, fail("sum up usage", name, err)
 		}
 		sums[name] = u.Plus(total)
 	}

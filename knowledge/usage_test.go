@@ -3,6 +3,7 @@ package knowledge_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"testing"
 	"time"
@@ -102,6 +103,43 @@ func TestUsageOfManyCallersIsSummedUpExactly(t *testing.T) {
 			wantIs(t, err, wanted, "the transaction")
 			if got := value[knowledge.Usage](t)(k.Live(ctx, "s")); got.Input != 2005 {
 				t.Errorf("the live counter is %+v", got)
+			}
+		})
+	}
+}
+
+func TestSumThatNoNumberHoldsIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, r := range routes() {
+		t.Run(r.Name, func(t *testing.T) {
+			t.Parallel()
+			m, _ := r.Open(t)
+			ctx, k := t.Context(), knowledge.New(m)
+			whole := knowledge.Usage{Session: "s", Model: "m", At: start, Input: math.MaxInt64}
+			one := knowledge.Usage{Session: "s", Model: "m", At: start, Output: 1}
+			wantIs(t, k.AddUsage(ctx, whole, whole), tiers.ErrTooLarge, "both at once")
+			wantIs(t, k.AddUsage(ctx, knowledge.Usage{Input: math.MaxInt64, Output: 1}), tiers.ErrTooLarge, "a total that is too large")
+			must(t, k.AddUsage(ctx, whole))
+			wantIs(t, k.AddUsage(ctx, whole), tiers.ErrTooLarge, "one after the other")
+			wantIs(t, k.AddUsage(ctx, one), tiers.ErrTooLarge, "another number of the same line")
+			other := one
+			other.Session, other.ID = "t", "1"
+			wantIs(t, k.AddUsage(ctx, other, one), tiers.ErrTooLarge, "one of two")
+			sums := value[map[string]knowledge.Usage](t)(k.Usage(ctx, knowledge.BySession, time.Time{}, time.Time{}))
+			if s := sums["s"]; len(sums) != 1 || s.Input != math.MaxInt64 || s.Total() != math.MaxInt64 || s.Count != 1 {
+				t.Errorf("the sums are %+v", sums)
+			}
+			if live := value[knowledge.Usage](t)(k.Live(ctx, "s")); live.Input != math.MaxInt64 || live.Count != 1 {
+				t.Errorf("the live counter is %+v", live)
+			}
+			must(t, k.AddUsage(ctx, other)) // it was not taken for counted
+			other.Model, other.ID, other.Input = "n", "2", math.MaxInt64-1
+			must(t, k.AddUsage(ctx, other))
+			if _, err := k.Usage(ctx, knowledge.ByModel, time.Time{}, time.Time{}); !errors.Is(err, tiers.ErrTooLarge) {
+				t.Errorf("the sums by model that hold too much: %v", err)
+			}
+			if live := value[knowledge.Usage](t)(k.Live(ctx, "t")); live.Total() < 0 {
+				t.Errorf("the live counter is %+v", live)
 			}
 		})
 	}
