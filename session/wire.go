@@ -101,8 +101,11 @@ func (e Event) MarshalJSON() ([]byte, error) {
 // known. tiers.ErrCorrupt: it is none.
 func (e *Event) UnmarshalJSON(text []byte) error {
 	all, err := members(text)
-	if err != nil || all == nil {
-		return fmt.Errorf("%w: it is no JSON object: %w", tiers.ErrCorrupt, errors.Join(err))
+	if err != nil {
+		return fmt.Errorf("%w: it is no JSON object: %w", tiers.ErrCorrupt, err)
+	}
+	if all == nil { // null, or nothing
+		return fmt.Errorf("%w: it is no JSON object", tiers.ErrCorrupt)
 	}
 	*e = Event{}
 	var own meta

@@ -170,8 +170,7 @@ func untag(tag string, v any) (any, bool) {
 // conversationFile reads a conversation of a back end of files. Its messages are
 // read one by one.
 func (r *reading) conversationFile() error {
-	f := r.src.head.fields
-	c, err := headOf(object(documentFields(f)))
+	c, err := headOf(object(r.about("messages")))
 	if err != nil {
 		r.fault(0, "", err)
 		return nil
@@ -190,16 +189,6 @@ func (r *reading) conversationFile() error {
 		return err
 	}
 	return b.flush()
-}
-
-func documentFields(f map[string]json.RawMessage) map[string]json.RawMessage {
-	own := map[string]json.RawMessage{}
-	for name, raw := range f {
-		if name != "messages" {
-			own[name] = raw
-		}
-	}
-	return own
 }
 
 // headOf reads the head of a conversation.
@@ -226,9 +215,6 @@ func headOf(o object) (*agent.Conversation, error) {
 
 // messageOf reads a message of a conversation.
 func messageOf(o object, c *agent.Conversation, n int) ([]agent.Message, error) {
-	if o["role"] == nil {
-		return nil, errNoRole
-	}
 	metadata, err := wordsOf(o.take("metadata"))
 	if err != nil {
 		return nil, err
@@ -237,7 +223,10 @@ func messageOf(o object, c *agent.Conversation, n int) ([]agent.Message, error) 
 	if a := o.take("attachments"); a != nil && json.Unmarshal(a, &raw) != nil {
 		return nil, fmt.Errorf("%w: its attachments are no array of objects", tiers.ErrCorrupt)
 	}
-	ms := said{raw: o, at: c.Created, conv: c.ID, n: n}.messages()
+	ms, err := said{raw: o, at: c.Created, conv: c.ID, n: n}.messages()
+	if err != nil {
+		return nil, err
+	}
 	m := &ms[0]
 	for name, v := range metadata {
 		if m.Metadata == nil {

@@ -43,6 +43,10 @@ func (t *talk) begin(id string) {
 
 // say takes the next message.
 func (t *talk) say(line int, o object) error {
+	if err := roleOf(o); err != nil {
+		t.r.fault(line, "", err)
+		return nil
+	}
 	if t.head != nil {
 		return t.put(line, o)
 	}
@@ -67,7 +71,12 @@ func (t *talk) settle(first string) error {
 
 func (t *talk) put(line int, o object) error {
 	t.n++
-	return t.add(line, said{raw: o, at: t.r.src.modified, conv: t.head.ID, n: t.n}.messages()...)
+	ms, err := said{raw: o, at: t.r.src.modified, conv: t.head.ID, n: t.n}.messages()
+	if err != nil {
+		t.r.fault(line, "", err)
+		return nil
+	}
+	return t.add(line, ms...)
 }
 
 // end hands over the rest.
@@ -112,7 +121,7 @@ func (r *reading) chat() error {
 		name = ""
 		t = r.talk("", "chat")
 	} else {
-		f := r.src.head.fields
+		f := r.about(name)
 		t = r.talk("", "chat")
 		t.metadata = documentMetadata(f, "messages", "conversation_id", "session_id", "thread_id", "id", "system")
 		if c := contentOf(f["system"]); len(c.texts) > 0 {
@@ -134,10 +143,6 @@ func (r *reading) chatLines(ctx context.Context) error {
 	all := r.talk("", "chat")
 	err := r.eachLine(ctx, func(line int, o object) error {
 		if o["messages"] == nil {
-			if o["role"] == nil {
-				r.fault(line, "", errNoRole)
-				return nil
-			}
 			return all.say(line, o)
 		}
 		return r.chatLine(line, o)
@@ -164,8 +169,8 @@ func (r *reading) chatLine(line int, o object) error {
 		t.begin(id)
 	}
 	for _, m := range ms {
-		if m == nil || m["role"] == nil {
-			r.fault(line, "", errNoRole)
+		if m == nil {
+			r.fault(line, "", errNoMessages)
 			continue
 		}
 		if err := t.say(line, m); err != nil {
@@ -177,7 +182,7 @@ func (r *reading) chatLine(line int, o object) error {
 
 // trajectory reads the run of an agent on a task: its history is a conversation.
 func (r *reading) trajectory() error {
-	f := r.src.head.fields
+	f := r.about("history")
 	owner := "trajectories"
 	t := r.talk(idOf(f), owner)
 	t.metadata = documentMetadata(f, "history", "trajectory", "info", "replay_config", "id")

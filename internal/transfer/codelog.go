@@ -96,5 +96,5 @@ func codeMessages(o object, session string, line int) ([]agent.Message, error) {
 			delete(m, word)
 		}
 	}
-	return said{raw: m, id: id, conv: session, n: line}.messages(), nil
+	return said{raw: m, id: id, conv: session, n: line}.messages()
 }

@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/sagestore/sagestore/tiers"
@@ -35,15 +36,24 @@ type head struct {
 	array  bool
 	fields map[string]json.RawMessage // nil for those that are long
 	opens  map[string]byte            // the first byte of each value
+	lines  map[string]int             // of each value
+	twice  []namedLine                // members whose name was there before
 	first  json.RawMessage            // element of an array
 	more   bool                       // something follows the document
 	err    error                      // that it ends with
+}
+
+// namedLine is where a member stands.
+type namedLine struct {
+	name string
+	line int
 }
 
 const (
 	mostHead  = 256 << 10 // of a value in a head, in bytes
 	mostHeads = 8 << 20   // of all of them
 	sniffed   = 64        // lines that are looked at
+	mostTwice = 100       // members that are told to be there twice
 )
 
 // walk answers the files of a path, in order: one file, or all below a directory.
@@ -65,20 +75,41 @@ func walk(path string) (files []string, dir bool, err error) {
 	return files, true, err
 }
 
+// openRegular opens a file for reading, and nothing else: of a pipe, a read would wait
+// for somebody who writes.
+func openRegular(path string) (*os.File, fs.FileInfo, error) {
+	st, err := os.Stat(path)
+	if err == nil && !st.Mode().IsRegular() {
+		return nil, nil, errNotRegular()
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) //nolint:gosec // the user names it
+	if err != nil {
+		return nil, nil, err
+	}
+	if st, err = f.Stat(); err == nil && !st.Mode().IsRegular() { // it is another one by now
+		err = errNotRegular()
+	}
+	if err != nil {
+		_ = f.Close() // it was read only
+		return nil, nil, err
+	}
+	return f, st, nil
+}
+
+func errNotRegular() error {
+	return tiers.Hint(fmt.Errorf("%w: it is no regular file", tiers.ErrUnsupported), "write what it gives into a file, and import that")
+}
+
 // detect answers what a file holds. An empty format is none that is known.
 func detect(path string) (*source, error) {
-	f, err := os.Open(path) //nolint:gosec // the user names it
+	f, st, err := openRegular(path)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }() // it was read only
-	st, err := f.Stat()
-	if err == nil && !st.Mode().IsRegular() {
-		err = errors.New("it is no regular file")
-	}
-	if err != nil {
-		return nil, err
-	}
 	src := &source{path: path, modified: st.ModTime().UTC(), size: st.Size()}
 	magic := make([]byte, 16)
 	if n, _ := io.ReadFull(f, magic); bytes.Equal(magic[:n], []byte("SQLite format 3\x00")) {
@@ -105,7 +136,7 @@ func detect(path string) (*source, error) {
 // readHead looks at the first JSON value of a text.
 func readHead(r io.Reader) (h head) {
 	s := newSkimmer(r)
-	h.fields, h.opens = map[string]json.RawMessage{}, map[string]byte{}
+	h.fields, h.opens, h.lines = map[string]json.RawMessage{}, map[string]byte{}, map[string]int{}
 	left := mostHeads
 	first, err := s.look()
 	switch {
@@ -131,7 +162,14 @@ func readHead(r io.Reader) (h head) {
 			if err != nil {
 				return err
 			}
-			h.opens[name] = c
+			if h.opens[name] != 0 {
+				if len(h.twice) < mostTwice {
+					h.twice = append(h.twice, namedLine{name, s.line})
+				}
+				_, _, err := s.value(0)
+				return err
+			}
+			h.opens[name], h.lines[name] = c, s.line
 			text, whole, err := s.value(min(mostHead, left))
 			if whole && err == nil {
 				h.fields[name] = text

@@ -2,6 +2,7 @@ package transfer
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sagestore/sagestore/agent"
+	"github.com/sagestore/sagestore/tiers"
 )
 
 // object is one of JSON, taken apart.
@@ -25,7 +27,40 @@ func (o object) take(names ...string) (raw json.RawMessage) {
 	return raw
 }
 
-func (o object) text(names ...string) string { return textOf(o.take(names...)) }
+// text answers a member that is a text, and removes it. What is none stays, and is
+// metadata in the end.
+func (o object) text(names ...string) (text string) {
+	for _, n := range names {
+		if v := o[n]; text == "" && len(v) > 0 && v[0] == '"' {
+			text = textOf(v)
+			delete(o, n)
+		}
+	}
+	return text
+}
+
+// time is text for a point in time.
+func (o object) time(names ...string) (t time.Time) {
+	for _, n := range names {
+		if v := o[n]; t.IsZero() && v != nil {
+			if t = instant(v); !t.IsZero() || string(v) == "0" { // which programs write for none
+				delete(o, n)
+			}
+		}
+	}
+	return t
+}
+
+// roleOf tells of a message that does not say who says it.
+func roleOf(o object) error {
+	switch raw := o["role"]; {
+	case raw == nil || string(raw) == "null":
+		return errNoRole
+	case textOf(raw) == "":
+		return fmt.Errorf("%w: its role is no text", tiers.ErrCorrupt)
+	}
+	return nil
+}
 
 // metadata makes text of what is left: texts as they are, all else as JSON.
 func (o object) metadata(into map[string]string) map[string]string {
@@ -159,6 +194,15 @@ func argumentsOf(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
+// calls takes tool calls. What are none stays.
+func (o object) calls(name string) []agent.ToolCall {
+	var all []object
+	if json.Unmarshal(o[name], &all) != nil {
+		return nil
+	}
+	return callsOf(o.take(name))
+}
+
 // callsOf reads the tool calls of a chat's message.
 func callsOf(raw json.RawMessage) (calls []agent.ToolCall) {
 	var all []object
@@ -199,8 +243,11 @@ type said struct {
 
 // messages makes messages of one: results of tools that stand in a message of a
 // user are messages of their own.
-func (s said) messages() []agent.Message {
+func (s said) messages() ([]agent.Message, error) {
 	o := s.raw
+	if err := roleOf(o); err != nil {
+		return nil, err
+	}
 	var role agent.Role
 	_ = role.UnmarshalText([]byte(o.text("role"))) // any word is one
 	raw := o.take("content")
@@ -212,20 +259,18 @@ func (s said) messages() []agent.Message {
 		s.id = derived("message", s.conv, strconv.Itoa(s.n), string(role), string(raw))
 	}
 	m := agent.Message{
-		ID: s.id, Role: role, Content: c.text(), At: s.at, ToolCalls: append(c.calls, callsOf(o.take("tool_calls"))...),
+		ID: s.id, Role: role, Content: c.text(), At: s.at, ToolCalls: append(c.calls, o.calls("tool_calls")...),
 		Attachments: c.attachments, ParentID: o.text("parent_id", "parentUuid"),
 	}
-	if t := instant(o.take("timestamp", "created_at", "created", "time")); !t.IsZero() {
+	if t := o.time("timestamp", "created_at", "created", "time"); !t.IsZero() {
 		m.At = t
 	}
 	if calls := callsOf(list(o.take("function_call"))); len(calls) == 1 {
 		m.ToolCalls = append(m.ToolCalls, calls...)
 	}
-	if raw := o.take("tokens"); raw != nil {
-		var n int
-		if json.Unmarshal(raw, &n) == nil && n >= 0 {
-			m.Tokens = &n
-		}
+	if n := -1; json.Unmarshal(o["tokens"], &n) == nil && n >= 0 {
+		m.Tokens = &n
+		delete(o, "tokens")
 	}
 	call := o.text("tool_call_id")
 	if ids := []string{}; json.Unmarshal(o.take("tool_call_ids"), &ids) == nil && len(ids) > 0 && call == "" {
@@ -252,7 +297,7 @@ func (s said) messages() []agent.Message {
 			m.ToolCalls[i].ID = derived("call", m.ID, strconv.Itoa(i))
 		}
 	}
-	return split(m, c)
+	return split(m, c), nil
 }
 
 // split puts the results of tools into messages of their own, before the rest.

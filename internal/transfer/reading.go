@@ -106,6 +106,9 @@ func objectOf(text []byte) (o object, err error) {
 	case err != nil || o == nil:
 		return nil, fmt.Errorf("%w: it is no JSON object", tiers.ErrCorrupt)
 	}
+	if err := sound(text); err != nil {
+		return nil, err
+	}
 	return o, nil
 }
 
@@ -137,11 +140,13 @@ func (r *reading) eachElement(name string, fn func(line int, o object) error) er
 	if name == "" {
 		err = s.array(one)
 	} else {
+		came := false
 		err = s.object(func(member string) error {
-			if member == name {
+			if member == name && !came {
+				came = true
 				return s.array(one)
 			}
-			_, _, err := s.value(0)
+			_, _, err := s.value(0) // [reading.about] has told of names that are there twice
 			return err
 		})
 	}
@@ -150,6 +155,26 @@ func (r *reading) eachElement(name string, fn func(line int, o object) error) er
 		return nil
 	}
 	return err
+}
+
+// about answers what a document says besides the elements that are read one by one.
+// What would not come in as it is, is a fault and left out.
+func (r *reading) about(elements string) map[string]json.RawMessage {
+	own := map[string]json.RawMessage{}
+	for _, one := range r.src.head.twice {
+		r.fault(one.line, "", errTwice(one.name))
+	}
+	for name, raw := range r.src.head.fields {
+		if name == elements {
+			continue
+		}
+		if err := sound(raw); err != nil {
+			r.fault(r.src.head.lines[name], "", fmt.Errorf("%q: %w", name, err))
+			continue
+		}
+		own[name] = raw
+	}
+	return own
 }
 
 // emitError is an error of whoever takes what is found.
@@ -223,4 +248,7 @@ func (b *batch) flush() error {
 }
 
 // open reads a source's file. The caller closes it.
-func (s *source) open() (*os.File, error) { return os.Open(s.path) }
+func (s *source) open() (*os.File, error) {
+	f, _, err := openRegular(s.path)
+	return f, err
+}
