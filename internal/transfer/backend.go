@@ -279,6 +279,7 @@ func (r *reading) agentCheckpoint(o object) (*agent.Checkpoint, error) {
 		return nil, fmt.Errorf("%w: agent_state is no object", tiers.ErrCorrupt)
 	}
 	c := &agent.Checkpoint{}
+	c.Keep = true // see [iterationCheckpoint]
 	var err error
 	if c.State, err = stateOf(so); err != nil {
 		return nil, err

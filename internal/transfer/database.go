@@ -153,6 +153,11 @@ func (r *reading) checkpointRow(where string, v []string) error {
 	if strings.TrimSpace(v[4]) == "" {
 		delete(o, "metadata")
 	}
+	for i, raw := range v[3:5] {
+		if err := sound([]byte(raw)); err != nil && json.Valid([]byte(raw)) {
+			return fmt.Errorf("its %s: %w", []string{"conversation", "metadata"}[i], err)
+		}
+	}
 	c, err := iterationCheckpoint(o)
 	if err != nil {
 		return err
@@ -175,6 +180,9 @@ func (r *reading) fieldRows(ctx context.Context, db *sql.DB) error {
 	err := r.rowsOf(ctx, db, `SELECT rowid, agent_key, field, value FROM checkpoints ORDER BY agent_key, field`, 3, func(_ string, v []string) error {
 		if !json.Valid([]byte(v[2])) {
 			return fmt.Errorf("%w: the value of field %q is no JSON", tiers.ErrCorrupt, v[1])
+		}
+		if err := sound([]byte(v[2])); err != nil {
+			return fmt.Errorf("the value of field %q: %w", v[1], err)
 		}
 		if f.key != v[0] || size+len(v[2]) > mostBytes {
 			if err := flush(); err != nil {

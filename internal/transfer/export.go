@@ -26,7 +26,9 @@ func (l lines) write(v any) error {
 
 // ExportAgent writes an agent with its conversations, and with its checkpoints if
 // asked for, as JSON Lines that [Import] takes. What can't be read is left out, and
-// part of the error; the rest is written.
+// part of the error; the rest is written. An export of what came in from one has the
+// same bytes but for number, sha256, size and stored of checkpoints, which are of the
+// store that they are in.
 func ExportAgent(ctx context.Context, s *agent.Store, id string, w io.Writer, checkpoints bool) error {
 	a, err := s.Load(ctx, id)
 	if err != nil {
@@ -65,6 +67,12 @@ func ExportAgent(ctx context.Context, s *agent.Store, id string, w io.Writer, ch
 		if err != nil {
 			bad = append(bad, err)
 			continue
+		}
+		if c.State != nil {
+			c.State.Revision, c.State.Repaired = 0, nil
+		}
+		for _, conv := range c.Conversations {
+			conv.Revision = 0
 		}
 		if err := l.write(ownLine{Checkpoint: c}); err != nil {
 			return err

@@ -19,7 +19,9 @@ func (r *reading) checkpointFile() error {
 	}
 	var c *agent.Checkpoint
 	if r.src.format == PortableCheckpoint {
-		c, err = agent.DecodeCheckpoint(b)
+		if err = sound(b); err == nil {
+			c, err = agent.DecodeCheckpoint(b)
+		}
 	} else {
 		var o object
 		if o, err = objectOf(b); err == nil && r.src.format == AgentCheckpoint {
@@ -42,6 +44,7 @@ func iterationCheckpoint(o object) (*agent.Checkpoint, error) {
 	if c.ID == "" || c.AgentID == "" {
 		return nil, fmt.Errorf("%w: the checkpoint has no id, or no agent_id", tiers.ErrCorrupt)
 	}
+	c.Keep = true // these programs know no tags, and a clean-up is not to remove it for being older than those made here
 	if raw := o.take("iteration"); json.Unmarshal(raw, &c.Iteration) != nil {
 		return nil, fmt.Errorf("%w: its iteration is no whole number", tiers.ErrCorrupt)
 	}

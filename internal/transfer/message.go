@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sagestore/sagestore/agent"
+	"github.com/sagestore/sagestore/serializer"
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -284,7 +285,7 @@ func (s said) messages() ([]agent.Message, error) {
 		o["thinking"] = quoted(strings.Join(c.thoughts, "\n\n"))
 	}
 	if len(c.rest) > 0 {
-		o["parts"], _ = json.Marshal(c.rest) // they were JSON
+		o["parts"], _ = serializer.JSON().Append(nil, c.rest) // they were JSON
 	}
 	m.Metadata = o.metadata(m.Metadata)
 	for i := range m.Attachments {

@@ -55,7 +55,7 @@ func (r *reading) own(ctx context.Context) error {
 	codec := serializer.JSON()
 	err := r.eachLine(ctx, func(line int, o object) error {
 		var l ownLine
-		text, err := json.Marshal(o)
+		text, err := codec.Append(nil, o) // which leaves the characters as they are
 		if err == nil {
 			err = codec.Decode(text, &l)
 		}

@@ -285,8 +285,7 @@ func (im *importer) append(ctx context.Context, st *standing, fresh []agent.Mess
 	return nil
 }
 
-// takeCheckpoint brings in a checkpoint. It is tagged, so that no clean-up removes it
-// for being older than those made here.
+// takeCheckpoint brings in a checkpoint.
 func (im *importer) takeCheckpoint(ctx context.Context, c *agent.Checkpoint) error {
 	if c.ID == "" {
 		return fmt.Errorf("%w: the checkpoint has no id", tiers.ErrCorrupt)
@@ -315,7 +314,6 @@ func (im *importer) takeCheckpoint(ctx context.Context, c *agent.Checkpoint) err
 		return nil
 	}
 	settle(c)
-	c.Keep = true
 	if _, err := im.agents.ImportCheckpoint(ctx, c, false); err != nil {
 		return err
 	}
