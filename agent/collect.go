@@ -52,7 +52,7 @@ func (s *Store) Tend(ctx context.Context) error {
 func (s *Store) collect(ctx context.Context, au, cu string) error {
 	if cu != "" {
 		at := au + "/" + cu
-		for _, prefix := range []string{atMessage, atKnown, atCall, atContent, atHolders} {
+		for _, prefix := range []string{atMessage, atKnown, atAwaited, atCall, atContent, atHolders} {
 			if err := s.clear(ctx, s.conversations, prefix+at+"/"); err != nil {
 				return err
 			}
@@ -64,7 +64,7 @@ func (s *Store) collect(ctx context.Context, au, cu string) error {
 		return err
 	}
 	for _, prefix := range []string{
-		atHead, atActive, atMessage, atKnown, atCall, atSum, atDirty, atContent, atHolders, atHistory, atGone,
+		atHead, atActive, atMessage, atKnown, atAwaited, atCall, atSum, atDirty, atContent, atHolders, atHistory, atGone,
 	} {
 		if err := s.clear(ctx, s.conversations, prefix+au+"/"); err != nil {
 			return err

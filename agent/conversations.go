@@ -20,7 +20,7 @@ import (
 // that differs from what is stored must have its revision, tiers.ErrConflict
 // otherwise; messages are taken with an old one as well. On success Revision,
 // Count, LastMessage and the sequences of the messages are set; in a transaction,
-// when it is committed.
+// when it is committed. What [Store.AppendMessage] refuses of messages is refused.
 func (s *Store) SaveConversation(ctx context.Context, c *Conversation) error {
 	err := s.update(ctx, turn{conversation: c.ID}, func(s *Store) error {
 		e, h, err := s.saveHead(ctx, c)

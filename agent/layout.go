@@ -33,6 +33,7 @@ const (
 	atActive  = "live/"  // INNER/CONVERSATION
 	atMessage = "msg/"   // INNER/INNER/SEQUENCE
 	atKnown   = "mid/"   // INNER/INNER/MESSAGE -> sequence
+	atAwaited = "wait/"  // INNER/INNER/MESSAGE: named as a parent before it came
 	atCall    = "call/"  // INNER/INNER/TOOL CALL -> sequence
 	atDirty   = "dirty/" // INNER/INNER: changed since the last checkpoint
 	atContent = "blob/"  // INNER/INNER/SHA-256: content of attachments

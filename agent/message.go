@@ -18,9 +18,9 @@ type Message struct {
 	Role        Role              `json:"role"`
 	Content     string            `json:"content"`
 	At          time.Time         `json:"at"`
-	Tokens      *int              `json:"tokens,omitempty"` // nil: unknown
-	ParentID    string            `json:"parent_id,omitempty"`
-	ToolCalls   []ToolCall        `json:"tool_calls,omitempty"`
+	Tokens      *int              `json:"tokens,omitempty"`     // nil: unknown
+	ParentID    string            `json:"parent_id,omitempty"`  // that it follows; need not be there, and no message is its own ancestor
+	ToolCalls   []ToolCall        `json:"tool_calls,omitempty"` // no two of one id
 	Attachments []Attachment      `json:"attachments,omitempty"`
 	Metadata    map[string]string `json:"metadata,omitempty"`
 }
@@ -111,8 +111,16 @@ func (m *Message) settle(c tiers.Clock, lenient bool) error {
 		errs = append(errs, fmt.Errorf("%w: %d tokens", tiers.ErrType, *m.Tokens))
 	}
 	m.ToolCalls, m.Attachments = slices.Clone(m.ToolCalls), slices.Clone(m.Attachments)
+	calls := make(map[string]bool, len(m.ToolCalls))
 	for i := range m.ToolCalls {
-		errs = append(errs, m.ToolCalls[i].settle(lenient))
+		t := &m.ToolCalls[i]
+		if errs = append(errs, t.settle(lenient)); t.ID != "" && calls[t.ID] {
+			errs = append(errs, fmt.Errorf("%w: two tool calls of the id %q", tiers.ErrType, t.ID))
+		}
+		calls[t.ID] = true
+	}
+	if m.ParentID != "" && m.ParentID == m.ID {
+		errs = append(errs, fmt.Errorf("%w: it is its own parent", tiers.ErrType))
 	}
 	for i := range m.Attachments {
 		errs = append(errs, m.Attachments[i].settle(lenient))

@@ -21,6 +21,10 @@ import (
 //
 // The result of a tool call, see [ToolResult], sets the call's result and status,
 // unless that is final already; its call must be in the conversation.
+//
+// A parent may be a message that is not there, or not yet. A message that would be its
+// own ancestor, and two tool calls of one id in a message, are tiers.ErrType, and
+// nothing of the call is stored.
 func (s *Store) AppendMessage(ctx context.Context, conversation string, ms ...Message) (last uint64, err error) {
 	err = s.update(ctx, turn{conversation: conversation}, func(s *Store) error {
 		e, ref, err := s.open(ctx, conversation)
@@ -52,7 +56,7 @@ func (e *edit) append(ctx context.Context, cu string, ms []Message) ([]uint64, e
 		return nil, nil
 	}
 	ready := make([]Message, len(ms))
-	keys := make([]string, len(ms))
+	keys := make([]string, len(ms), 3*len(ms))
 	var errs []error
 	for i, m := range ms {
 		var err error
@@ -63,10 +67,14 @@ func (e *edit) append(ctx context.Context, cu string, ms []Message) ([]uint64, e
 	if err := errors.Join(errs...); err != nil {
 		return nil, refuse(err)
 	}
+	for i := range ready {
+		keys = append(keys, e.kinKeys(cu, &ready[i])...)
+	}
 	stored, err := e.conversations.LoadMany(ctx, keys...)
 	if err != nil {
 		return nil, err
 	}
+	relatives := kin{named: make(map[string]bool)}
 	placed := make([]uint64, len(ms))
 	fresh := make(map[string]uint64)
 	for i := range ready {
@@ -88,8 +96,12 @@ func (e *edit) append(ctx context.Context, cu string, ms []Message) ([]uint64, e
 			return nil, err
 		}
 		fresh[keys[i]] = placed[i]
+		there := func(key string) bool { return stored[key] != nil || fresh[key] != 0 }
+		if err := relatives.joins(ctx, e, cu, &ready[i], there); err != nil {
+			return nil, err
+		}
 	}
-	return placed, nil
+	return placed, e.await(ctx, cu, relatives.named)
 }
 
 func (e *edit) knownKey(cu, id string) string {
@@ -235,7 +247,8 @@ func (s *Store) decodeMessage(ctx context.Context, au, cu string, seq uint64, ra
 }
 
 // EditMessage replaces a message by another of the same id; it keeps its place.
-// The status of a tool call that is final can't be changed by it.
+// The status of a tool call that is final can't be changed by it. A parent whose own
+// parents lead back to the message is tiers.ErrType.
 func (s *Store) EditMessage(ctx context.Context, conversation string, m Message) error {
 	err := s.update(ctx, turn{conversation: conversation}, func(s *Store) error {
 		e, ref, err := s.open(ctx, conversation)
@@ -267,6 +280,11 @@ func (s *Store) EditMessage(ctx context.Context, conversation string, m Message)
 		u.Last = later(u.Last, ready.At)
 		if err := e.write(ctx, u, ref.Inner, p.Seq, raw, &ready); err != nil {
 			return err
+		}
+		if ready.ParentID != "" && ready.ParentID != old.ParentID {
+			if err := e.adopted(ctx, ref.Inner, &ready); err != nil {
+				return err
+			}
 		}
 		return e.flush(ctx)
 	})

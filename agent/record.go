@@ -100,6 +100,8 @@ type (
 		Seq     uint64 `json:"seq"`
 		Deleted bool   `json:"deleted,omitempty"`
 	}
+	// awaitedRecord is a message that was named as a parent before it came.
+	awaitedRecord struct{}
 	// activeRecord is a conversation that is not archived.
 	activeRecord struct {
 		Created time.Time `json:"created"`

@@ -286,6 +286,7 @@ func (e *edit) restoreMessages(ctx context.Context, sh *shown, h *headRecord) er
 		return err
 	}
 	u.Last, u.Messages = h.Created, 0
+	shows, parents := make(map[string]bool), make(map[string]bool)
 	for _, seq := range sh.sequences(cu) {
 		part := messagePart(cu, seq)
 		m, err := e.decodeMessage(ctx, e.au, cu, seq, sh.parts[part])
@@ -293,6 +294,10 @@ func (e *edit) restoreMessages(ctx context.Context, sh *shown, h *headRecord) er
 			return err
 		}
 		u.Last, u.Messages, u.Next = later(u.Last, m.At), u.Messages+1, max(u.Next, seq+1)
+		shows[m.ID] = true
+		if m.ParentID != "" {
+			parents[m.ParentID] = true
+		}
 		old := stored[numbered(seq)]
 		delete(stored, numbered(seq))
 		if string(old) == string(sh.parts[part]) {
@@ -317,7 +322,8 @@ func (e *edit) restoreMessages(ctx context.Context, sh *shown, h *headRecord) er
 			return err
 		}
 	}
-	return nil
+	maps.DeleteFunc(parents, func(id string, _ bool) bool { return shows[id] })
+	return e.await(ctx, cu, parents)
 }
 
 // unsay removes a message as if it had never been.

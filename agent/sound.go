@@ -164,6 +164,7 @@ func (s *Store) broughtConversation(conv *Conversation) (*Conversation, error) {
 		own.Messages[i] = ready
 		errs = append(errs, err)
 	}
+	errs = append(errs, circular(own.Messages))
 	if err := errors.Join(errs...); err != nil {
 		return &own, fmt.Errorf("conversation %q: %w", conv.ID, err)
 	}
