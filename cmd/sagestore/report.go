@@ -73,14 +73,39 @@ func faultOf(err error) fault {
 		}
 	case strings.Contains(f.hint, "WithRetry"):
 		f.hint = "somebody else has changed it meanwhile, and nothing was stored; run the command again"
-	case errors.Is(err, tiers.ErrExists) && f.hint == "":
+	case errors.Is(err, tiers.ErrExists) && f.hint == "" && didSave(err):
 		f.hint = "a save without --if-absent replaces it"
 	case errors.Is(err, tiers.ErrConflict) && strings.Contains(f.hint, "Modify"):
 		f.hint = "load --entry shows the version that is stored"
 	case errors.Is(err, tiers.ErrSessionEnded):
 		f.hint = "use another session; a program may reopen this one"
+	default:
+		f.hint = inFlags(f.hint)
 	}
 	return f
+}
+
+// inFlags says to the user of a command line what a hint says to a programmer.
+func inFlags(hint string) string {
+	switch {
+	case strings.HasPrefix(hint, "OrOlder "):
+		return "--or-older" + strings.TrimPrefix(hint, "OrOlder")
+	case strings.Contains(hint, "Start makes one"):
+		return "sagestore session list shows those that are there"
+	case strings.Contains(hint, "told to recreate it"):
+		return "--recreate makes the agent again"
+	}
+	return hint
+}
+
+// didSave tells whether it was a save that failed.
+func didSave(err error) bool {
+	for e := range typed(err) {
+		if e.Op == "save" {
+			return true
+		}
+	}
+	return false
 }
 
 // transactionOf answers the transaction that an error is about, if there is one.

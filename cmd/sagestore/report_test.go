@@ -5,7 +5,11 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/sagestore/sagestore/internal/transfer"
+	"github.com/sagestore/sagestore/manager"
+	"github.com/sagestore/sagestore/session"
 	"github.com/sagestore/sagestore/tiers"
+	"github.com/sagestore/sagestore/tiers/embedded"
 )
 
 func TestUnknownOutcomeSaysHowToAskLater(t *testing.T) {
@@ -33,4 +37,32 @@ func TestConflictAtTheCommitSaysToRunItAgain(t *testing.T) {
 	if code := exitCode(err); code != exitConflict {
 		t.Errorf("it ends with %d", code)
 	}
+}
+
+func TestHintNamesFlagsRatherThanWhatAProgramCalls(t *testing.T) {
+	for _, c := range []struct {
+		why  string
+		err  error
+		want string
+	}{
+		{"a restore of a damaged checkpoint", tiers.Hint(tiers.Fail("restore checkpoint", "", tiers.Key{Category: "c"}, tiers.ErrCorrupt), "OrOlder takes the next older sound one"), "--or-older takes the next older sound one"},
+		{"a session that is not there", session.New(nothing(t)).End(t.Context(), "none"), "sagestore session list shows those that are there"},
+		{"a save that found something", tiers.Fail("save", "", tiers.Key{Category: "c", Name: "k"}, tiers.ErrExists), "a save without --if-absent replaces it"},
+		{"what is no save has no such flag", &transfer.Fault{File: "f", Line: 1, Err: tiers.ErrExists}, ""},
+	} {
+		if got := explain(c.err); len(got) != 1 || got[0].hint != c.want {
+			t.Errorf("%s: %q", c.why, got)
+		}
+	}
+}
+
+// nothing is a store that holds nothing.
+func nothing(t *testing.T) *manager.Manager {
+	t.Helper()
+	m, err := manager.OpenMemory(t.Context(), embedded.Tiers())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.Close(context.Background()) })
+	return m
 }

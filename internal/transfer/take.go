@@ -212,7 +212,8 @@ func (im *importer) takeConversation(ctx context.Context, f found, fault func(li
 		case same:
 			im.sum.Messages.There++
 		default:
-			fault(f.lines[i], "", fmt.Errorf("message %q is there and says something else: %w", m.ID, tiers.ErrExists))
+			fault(f.lines[i], "", tiers.Hint(fmt.Errorf("message %q is there and says something else: %w", m.ID, tiers.ErrExists),
+				"the first stays; give this one another id"))
 		}
 	}
 	if im.o.DryRun {
