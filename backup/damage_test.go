@@ -129,6 +129,33 @@ func TestAListTellsOfPartsThatWereCut(t *testing.T) {
 	}
 }
 
+func TestDamageThatWasFoundIsToldUntilItIsGone(t *testing.T) {
+	b := newBucket()
+	r := mustRepo(t, b, options(t))
+	m := mustCreate(t, r, newStore(t, t.TempDir()))
+	object := m.ID + "/" + m.Parts[0].Object
+	whole := b.objects[object]
+	spoiled := bytes.Clone(whole)
+	spoiled[len(spoiled)/2] ^= 1 // its size stays
+	b.objects[object] = spoiled
+	if _, err := r.Verify(t.Context(), m.ID, false); !errors.Is(err, tiers.ErrCorrupt) {
+		t.Fatalf("got %v", err)
+	}
+	if e, err := r.Show(t.Context(), m.ID); err != nil || !strings.Contains(e.Damaged, m.Parts[0].Name) || !e.Verified.IsZero() {
+		t.Errorf("%q, verified %v, %v", e.Damaged, e.Verified, err)
+	}
+	if _, err := r.Latest(t.Context()); !errors.Is(err, tiers.ErrNotFound) {
+		t.Errorf("a damaged one is the latest: %v", err)
+	}
+	b.objects[object] = whole
+	if _, err := r.Verify(t.Context(), m.ID, false); err != nil {
+		t.Fatal(err)
+	}
+	if e, err := r.Latest(t.Context()); err != nil || e.Damaged != "" || e.ID != m.ID {
+		t.Errorf("whole again: %q, %v", e.Damaged, err)
+	}
+}
+
 func TestAMarkThatIsDamagedIsMadeAnew(t *testing.T) {
 	b := newBucket()
 	r := mustRepo(t, b, options(t))
@@ -247,6 +274,10 @@ func TestABackupThatIsNotAsItWasMadeIsRefused(t *testing.T) {
 				if _, err := r.Verify(t.Context(), m.ID, rehearse); !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
 					t.Errorf("got %v, want %v and %q", err, c.want, c.says)
 				}
+			}
+			e, err := r.Show(t.Context(), m.ID)
+			if told := e.Damaged != "" || e.Err != nil; err != nil || !told && errors.Is(c.want, tiers.ErrCorrupt) && !c.counts {
+				t.Errorf("the list says %q, %v of it, %v", e.Damaged, e.Err, err)
 			}
 			_, marked := b.objects[m.ID+"/"+verifiedObject]
 			if want := c.counts || !errors.Is(c.want, tiers.ErrCorrupt); marked != want {

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/sagestore/sagestore/tiers"
 )
@@ -24,6 +25,9 @@ type Entry struct {
 	Rehearsed bool      // it was restored to a temporary place when it was verified
 	Authentic bool      // its signature was checked
 	Err       error     // why the backup can't be used
+	// Damaged is what the last verification found wrong, in words. The backup does not
+	// count until another one finds it whole.
+	Damaged string
 }
 
 // List yields the published backups, the newest first. One with a damaged manifest is
@@ -86,6 +90,16 @@ func (r *Repo) entry(ctx context.Context, id string, objects map[string]int64) (
 		return Entry{}, err
 	}
 	e.Err = sizesOf(&m, objects)
+	if _, damaged := objects[damagedObject]; damaged {
+		found, err := r.get(ctx, id+"/"+damagedObject)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return Entry{}, err
+		}
+		if err == nil {
+			e.Damaged = cmp.Or(inOneLine(string(found)), "it is damaged")
+			return e, nil
+		}
+	}
 	if _, marked := objects[verifiedObject]; !marked || unusable(e.Err) {
 		return e, nil
 	}
@@ -209,6 +223,26 @@ func (r *Repo) mark(ctx context.Context, m *Manifest, report Report) error {
 		return fmt.Errorf("note that it was verified: %w", err)
 	}
 	return nil
+}
+
+// found notes what a verification found wrong, and takes away that the backup was
+// verified.
+func (r *Repo) found(ctx context.Context, id string, wrong error) error {
+	return errors.Join(
+		r.putBytes(ctx, id+"/"+damagedObject, []byte(inOneLine(wrong.Error())+"\n")),
+		r.bucket.Delete(ctx, id+"/"+verifiedObject),
+	)
+}
+
+// inOneLine answers a text without what would spoil a table, and not too long for one.
+func inOneLine(text string) string {
+	clean := strings.Map(func(c rune) rune {
+		if unicode.IsPrint(c) {
+			return c
+		}
+		return ' '
+	}, strings.ToValidUTF8(text, " "))
+	return strings.ToValidUTF8(fmt.Sprintf("%.500s", strings.Join(strings.Fields(clean), " ")), "")
 }
 
 func (r *Repo) putBytes(ctx context.Context, name string, b []byte) error {

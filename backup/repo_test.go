@@ -122,7 +122,8 @@ func TestTheNewestIsToldByNumberWhateverTheClockSays(t *testing.T) {
 	o := options(t)
 	clock := tiertest.NewClock(night)
 	o.Clock = clock
-	r := mustRepo(t, newBucket(), o)
+	b := newBucket()
+	r := mustRepo(t, b, o)
 	first := mustCreate(t, r, s)
 	clock.Set(night.AddDate(10, 0, 0))
 	ahead := mustCreate(t, r, s)
@@ -143,6 +144,10 @@ func TestTheNewestIsToldByNumberWhateverTheClockSays(t *testing.T) {
 	}
 	if e, err := r.At(t.Context(), night.Add(time.Hour)); err != nil || e.ID != first.ID {
 		t.Errorf("an hour after the first it is %s, %v", e.ID, err)
+	}
+	delete(b.objects, last.ID+"/"+verifiedObject)
+	if e, err := r.At(t.Context(), night.AddDate(0, 0, 2)); err != nil || e.ID != first.ID {
+		t.Errorf("two days later, when one that is not verified is newer, it is %s, %v", e.ID, err)
 	}
 	if _, err := r.At(t.Context(), night.Add(-time.Hour)); !errors.Is(err, tiers.ErrNotFound) {
 		t.Errorf("before the first: %v", err)

@@ -42,8 +42,9 @@ type Report struct {
 // category can be decoded. With rehearse it restores to a temporary place, compares
 // that with the backup, and decodes every record.
 //
-// A backup that is sound is marked as verified; the mark is taken from one that is
-// damaged, which is tiers.ErrCorrupt and names the part. id may be [Latest].
+// A backup that is sound is marked as verified. One that is damaged, which is
+// tiers.ErrCorrupt and names the part, loses that mark, and what was found stays beside
+// it until a verification finds it whole, see Entry.Damaged. id may be [Latest].
 func (r *Repo) Verify(ctx context.Context, id string, rehearse bool) (Report, error) {
 	e, err := r.Show(ctx, id)
 	if err != nil {
@@ -51,8 +52,8 @@ func (r *Repo) Verify(ctx context.Context, id string, rehearse bool) (Report, er
 	}
 	report, err := r.verify(ctx, e, rehearse)
 	if errors.Is(err, tiers.ErrCorrupt) && !errors.Is(err, errNothingRead) {
-		// Without its mark the backup does not count any more.
-		if also := r.bucket.Delete(ctx, e.ID+"/"+verifiedObject); also != nil {
+		// With this mark instead of the other the backup does not count any more.
+		if also := r.found(ctx, e.ID, err); also != nil {
 			err = errors.Join(err, also)
 		}
 	}
@@ -76,7 +77,10 @@ func (r *Repo) verify(ctx context.Context, e Entry, rehearse bool) (Report, erro
 	if err != nil {
 		return report, err
 	}
-	return report, r.mark(ctx, &e.Manifest, report)
+	if err := r.mark(ctx, &e.Manifest, report); err != nil || e.Damaged == "" {
+		return report, err
+	}
+	return report, r.bucket.Delete(ctx, e.ID+"/"+damagedObject)
 }
 
 // complete compares the objects of a backup with its manifest.
@@ -90,7 +94,7 @@ func (r *Repo) complete(ctx context.Context, m *Manifest) error {
 		missing[p.Object] = p.Name
 	}
 	for object := range objects[m.ID] {
-		if _, ok := missing[object]; !ok && object != manifestObject && object != verifiedObject {
+		if _, ok := missing[object]; !ok && object != manifestObject && object != verifiedObject && object != damagedObject {
 			return fmt.Errorf("%w: object %.80q is no part of it", tiers.ErrCorrupt, object)
 		}
 		delete(missing, object)

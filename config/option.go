@@ -15,7 +15,7 @@ type optionFunc func(o *options)
 func (f optionFunc) apply(o *options) { f(o) }
 
 type options struct {
-	at, source, dataDir string
+	at, source, dataDir, restored string
 	lookup              func(string) (string, bool)
 	drivers             tiers.Drivers
 	codecs              []string

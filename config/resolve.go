@@ -147,6 +147,10 @@ func (c *Config) Resolve(opts ...Option) (*Effective, error) {
 func (e *Effective) Config() *Config { return e.cfg.clone() }
 
 func newEffective(c *Config, o options) *Effective {
+	if o.restored != "" {
+		c = c.clone()
+		c.liesBelow(o.restored)
+	}
 	e := &Effective{raw: c.clone(), cfg: c.clone(), options: o, drivers: make(map[string]string), sources: make(map[string]string)}
 	walk(e.raw, func(l leaf) { e.sources[pathKey(l.at)] = e.sourceOfLeaf(l) })
 	if o.dataDir != "" {

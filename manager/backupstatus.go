@@ -70,7 +70,7 @@ func (b *Backups) Status(ctx context.Context) (s BackupStatus, err error) {
 		s.Backups++
 		s.Stored += e.Manifest.Stored()
 		switch {
-		case e.Err != nil:
+		case e.Err != nil, e.Damaged != "":
 			damaged++
 		case !e.Verified.IsZero():
 			s.Verified++

@@ -42,8 +42,11 @@ func entryOfBackup(e backup.Entry) backupEntry {
 	for _, n := range m.Records() {
 		out.Records += n
 	}
-	if e.Err != nil {
+	switch {
+	case e.Err != nil:
 		out.Error = e.Err.Error()
+	case e.Damaged != "":
+		out.Error = "found damaged: " + e.Damaged
 	}
 	return out
 }

@@ -31,7 +31,7 @@ be sound. ID may be latest; --at takes the newest verified one of that time or b
 
 Without more it replaces the store, which nobody may have open: what was there is kept
 beside, and its places are printed. With --to DIR the store stays as it is, and DIR
-becomes a data directory. With --category NAME the store may be in use: the records of
+becomes one of its own, which every command reads with --restored DIR. With --category NAME the store may be in use: the records of
 that category, of all namespaces, become those of the backup, all at once.`,
 		Example: `  sagestore backup restore latest --to ./drill
   sagestore backup restore --at "2026-11-28 03:30" --category session.preferences --yes`,
@@ -74,6 +74,10 @@ func (a *app) restoreBackup(ctx context.Context, args []string, f restoreFlags) 
 				return err
 			}
 			return a.restoreCategories(ctx, b, e.ID, f)
+		}
+		if placed := b.Effective().PlacedOutside(); a.dataDir != "" && f.to == "" && len(placed) > 0 {
+			return usagef("leave --data-dir out to replace that store; restore beside it with --to DIR, and look there with --restored DIR",
+				"--data-dir does not move the store: %s", strings.Join(placed, ", "))
 		}
 		if f.to == "" {
 			what := fmt.Sprintf("replace the store in %s by %s", b.Effective().DataDir, made)

@@ -30,6 +30,7 @@ type app struct {
 
 	config    string
 	dataDir   string
+	restored  string
 	namespace string
 	store     string
 	json      bool
@@ -76,10 +77,16 @@ another version, session has ended), 5 a tier is unavailable.`,
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(badFlag)
 	root.SuggestionsMinimumDistance = 2
-	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error { return notEmpty(c, "config", "data-dir") }
+	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
+		if c.Flags().Changed("data-dir") && c.Flags().Changed("restored") {
+			return usagef("give --restored alone for what was restored into that directory", "--data-dir and --restored exclude each other")
+		}
+		return notEmpty(c, "config", "data-dir", "restored")
+	}
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.config, "config", "", "YAML `file` of the configuration")
 	flags.StringVar(&a.dataDir, "data-dir", "", "`directory` below which everything is kept that the configuration does not place")
+	flags.StringVar(&a.restored, "restored", "", "`directory` that backup restore --to was given: work there, whatever places and servers the configuration names")
 	root.AddCommand(a.saveCommand(), a.loadCommand(), a.deleteCommand(), a.existsCommand(), a.touchCommand(), a.listCommand(),
 		a.applyCommand(), a.journalCommand(), a.backupCommand(), a.migrateCommand(),
 		a.sessionCommand(), a.eventCommand(), a.tokenCommand(), a.importCommand(), a.exportCommand(),
@@ -147,6 +154,9 @@ func (a *app) options() []config.Option {
 	opts := []config.Option{config.Drivers(all.Tiers())}
 	if a.dataDir != "" {
 		opts = append(opts, config.DataDir(a.dataDir))
+	}
+	if a.restored != "" {
+		opts = append(opts, config.Restored(a.restored))
 	}
 	if !a.strict {
 		opts = append(opts, config.Foreign())
