@@ -16,10 +16,10 @@ func (f optionFunc) apply(o *options) { f(o) }
 
 type options struct {
 	at, source, dataDir, restored string
-	lookup              func(string) (string, bool)
-	drivers             tiers.Drivers
-	codecs              []string
-	foreign             bool
+	lookup                        func(string) (string, bool)
+	drivers                       tiers.Drivers
+	codecs                        []string
+	foreign                       bool
 }
 
 func gather(opts []Option) options {
