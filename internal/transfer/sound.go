@@ -17,8 +17,8 @@ func sound(text []byte) error {
 	if n := loneSurrogate(text); n >= 0 {
 		return fmt.Errorf("%w: the escape %s is half a character", tiers.ErrCorrupt, text[n:n+6])
 	}
-	var any any
-	return serializer.JSON().Decode(text, &any)
+	var v any
+	return serializer.JSON().Decode(text, &v)
 }
 
 func errTwice(name string) error {
