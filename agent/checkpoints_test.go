@@ -541,8 +541,18 @@ func TestStrategies(t *testing.T) {
 			t.Errorf("%s: %v, want %s", c.why, got, c.want)
 		}
 	}
-	if agent.AfterToolCall()(agent.Step{Iteration: 1, Event: agent.ModelDone}) || !agent.Interval(time.Minute)(agent.Step{SinceLast: time.Minute}) {
-		t.Error("a strategy goes by another event than its own")
+	every := []agent.Event{agent.ToolDone, agent.ModelDone, agent.Iteration, agent.BeforeOperation}
+	for own, s := range map[agent.Event]agent.Strategy{
+		agent.ToolDone: agent.AfterToolCall(), agent.ModelDone: agent.AfterModelResponse(), agent.BeforeOperation: agent.BeforeOperations(),
+	} {
+		for _, e := range every {
+			if s(agent.Step{Iteration: 1, Event: e}) != (e == own) {
+				t.Errorf("the strategy of %s says %v at %s", own, e != own, e)
+			}
+		}
+	}
+	if !agent.Interval(time.Minute)(agent.Step{SinceLast: time.Minute}) {
+		t.Error("an interval that is over makes none")
 	}
 	_, err := agent.EveryN(0)
 	isErr(t, err, tiers.ErrType)
