@@ -11,7 +11,7 @@ import (
 
 // family are messages from lines such as "b<a", b with the parent a.
 func family(text string) (ms []agent.Message) {
-	for _, one := range strings.Fields(text) {
+	for one := range strings.FieldsSeq(text) {
 		m := agent.NewMessage(agent.User, one)
 		m.ID, m.ParentID, _ = strings.Cut(one, "<")
 		ms = append(ms, m)
