@@ -73,6 +73,9 @@ func Parse(b []byte, opts ...Option) (*Config, error) {
 	if root != nil {
 		d.decode(root, valueOf(c), nil, "")
 	}
+	if o.restored != "" {
+		c.liesBelow(o.restored)
+	}
 	if o.dataDir != "" {
 		c.DataDir = newEffective(c, o).cfg.DataDir
 		c.origin.at[pathKey([]string{"data_dir"})] = place{text: c.DataDir, option: true}

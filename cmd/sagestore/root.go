@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -179,7 +180,7 @@ func (a *app) loadConfig() (cfg *config.Config, file string, err error) {
 	}
 	if file == "" {
 		cfg = config.Default()
-		cfg.DataDir = a.dataDir
+		cfg.DataDir = cmp.Or(a.restored, a.dataDir)
 		return cfg, "", nil
 	}
 	cfg, err = config.Load(file, a.options()...)
