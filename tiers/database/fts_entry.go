@@ -7,8 +7,9 @@ import (
 	"github.com/sagestore/sagestore/tiers"
 )
 
-// A word of an entry ends in a character that says its grade, and a mark in one that
-// says that it is a mark. So no two of them are one term of the index.
+// A word of an entry is a term by itself, which is looked for when its grade does not
+// matter, and one that ends in a character which says the grade. A mark ends in one that
+// says that it is a mark.
 const (
 	gradeSign = '\u0080' // that of grade 0
 	markSign  = '\u0090'
@@ -26,6 +27,12 @@ func entryWords(t *tiers.IndexText) string {
 	}
 	for _, m := range t.Marks {
 		term(m, markSign)
+	}
+	for _, w := range t.Words {
+		if b.Len() > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(w)
 	}
 	for i, w := range t.Words {
 		grade := rune(0)
@@ -64,27 +71,57 @@ func markPart(mark string) string {
 	return b.String()
 }
 
-// match is a query of FTS5 for the entries that have the words in a grade from least
-// to most each, and all of the marks. Of very many words it names some: more is
-// found then, which the caller sorts out.
-func match(words, marks []string, least, most uint8) string {
-	const enough = 24
+// enoughWords is how many words a query of FTS5 names at most: of very many it names
+// some. More is found then, which the caller sorts out.
+const enoughWords = 24
+
+// match is a query of FTS5 for the entries that have all the words and marks.
+func match(words, marks []string) string {
 	q := newTerms()
 	for _, m := range marks {
 		q.and(m + string(markSign))
 	}
-	for _, w := range words[:min(len(words), enough)] {
-		var grades []string
-		for g := most; ; g-- {
-			grades = append(grades, w+string(gradeSign+rune(g)))
-			if g == least {
-				break
-			}
-		}
-		q.and(grades...)
+	for _, w := range words[:min(len(words), enoughWords)] {
+		q.and(w)
 	}
 	return q.b.String()
 }
+
+// matchGrade is a query for the entries of a grade: all their words have it or a higher
+// one, and not all a higher one. grades are those that there are of each word. It is
+// empty when there can be no such entry.
+func matchGrade(words, marks []string, grades [][]uint8, grade uint8) string {
+	from := func(marks []string, least uint8) string {
+		q := newTerms()
+		for _, m := range marks {
+			q.and(m + string(markSign))
+		}
+		for i, of := range grades {
+			var some []string
+			for _, g := range of {
+				if g >= least {
+					some = append(some, graded(words[i], g))
+				}
+			}
+			if len(some) == 0 {
+				return ""
+			}
+			q.and(some...)
+		}
+		return q.b.String()
+	}
+	these, above := from(marks, grade), ""
+	if these != "" && grade < tiers.MaxGrade {
+		above = from(nil, grade+1)
+	}
+	if above == "" {
+		return these
+	}
+	return "(" + these + ") NOT (" + above + ")"
+}
+
+// graded is the term of a word in a grade.
+func graded(word string, grade uint8) string { return word + string(gradeSign+rune(grade)) }
 
 // matchParts is a query for the entries that have the part and the marks in their
 // text, or every three characters of them.

@@ -30,7 +30,8 @@ const (
 	searchWords = `SELECT f.rowid, r.key, r.version FROM search_words AS f` + searchRecords + ` AND f.search_words MATCH ?` + searchLast
 	searchParts = `SELECT f.rowid, r.key, r.version FROM search_parts AS f` + searchRecords + ` AND f.search_parts MATCH ?` + searchLast
 	searchBoth  = `SELECT f.rowid, r.key, r.version FROM search_words AS f` + searchRecords + ` AND f.search_words MATCH ?
-		AND f.rowid IN (SELECT rowid FROM search_parts WHERE search_parts MATCH ?)` + searchLast
+		AND +f.rowid IN (SELECT rowid FROM search_parts WHERE search_parts MATCH ?)` + searchLast
+	anyOfTerm = `SELECT rowid FROM search_words WHERE search_words MATCH ? LIMIT 1`
 
 	unindexed = `SELECT key, version FROM records WHERE namespace = ? AND category = ? AND key >= ? AND key < ?
 		AND (expires = 0 OR expires > ?) AND flags < 256 ORDER BY key `
@@ -91,7 +92,7 @@ func (t *Tier) Search(ctx context.Context, s tiers.Search) iter.Seq2[tiers.Found
 		return tiers.Failed[tiers.Found](t.fail("search", space, err))
 	}
 	return func(yield func(tiers.Found, error) bool) {
-		words := match(s.Words, s.Marks, 0, tiers.MaxGrade)
+		words := match(s.Words, s.Marks)
 		err := looking{t: t, Search: s}.pages(ctx, words, searchRows, searchRows, func(_ int64, f tiers.Found) bool { return yield(f, nil) })
 		if err != nil {
 			yield(tiers.Found{}, t.failed("search", space, err))
@@ -116,20 +117,12 @@ func (t *Tier) Top(ctx context.Context, s tiers.Search) iter.Seq2[tiers.Ranked, 
 		}
 		var err error
 		if len(s.Words) == 0 {
-			err = l.pages(ctx, match(nil, s.Marks, 0, 0), topRows, searchRows, of(tiers.MaxGrade))
+			err = l.pages(ctx, match(nil, s.Marks), topRows, searchRows, of(tiers.MaxGrade))
 		} else {
 			done, err = l.few(ctx, yield)
 		}
-		for g := tiers.MaxGrade; g >= 0 && len(s.Words) > 0 && err == nil && !done; g-- {
-			grade := uint8(g)
-			words := match(s.Words, s.Marks, grade, grade)
-			if len(s.Words) > 1 {
-				words = match(s.Words, s.Marks, grade, tiers.MaxGrade)
-				if g < tiers.MaxGrade {
-					words = "(" + words + ") NOT (" + match(s.Words, nil, grade+1, tiers.MaxGrade) + ")"
-				}
-			}
-			err = l.pages(ctx, words, topRows, searchRows, of(grade))
+		if len(s.Words) > 0 && err == nil && !done {
+			err = l.byGrade(ctx, &done, of)
 		}
 		if err != nil {
 			yield(tiers.Ranked{}, t.failed("search", space, err))
@@ -137,12 +130,47 @@ func (t *Tier) Top(ctx context.Context, s tiers.Search) iter.Seq2[tiers.Ranked, 
 	}
 }
 
+// byGrade hands out what there is of each grade, from the highest on, until it is done.
+func (l looking) byGrade(ctx context.Context, done *bool, of func(grade uint8) func(int64, tiers.Found) bool) error {
+	grades, err := l.grades(ctx)
+	for g := tiers.MaxGrade; g >= 0 && err == nil && !*done; g-- {
+		grade := uint8(g)
+		if words := matchGrade(l.Words, l.Marks, grades, grade); words != "" {
+			err = l.pages(ctx, words, topRows, searchRows, of(grade))
+		}
+	}
+	return err
+}
+
+// grades answers which there are of each word, the highest first. To ask for those
+// that there are not takes longer, with several words.
+func (l looking) grades(ctx context.Context) (all [][]uint8, err error) {
+	err = l.t.read(ctx, func(c *conn) error {
+		for _, w := range l.Words[:min(len(l.Words), enoughWords)] {
+			var there []uint8
+			for g := tiers.MaxGrade; g >= 0; g-- {
+				grade := uint8(g)
+				n, err := c.number(ctx, anyOfTerm, match([]string{graded(w, grade)}, nil))
+				if err != nil {
+					return err
+				}
+				if n > 0 {
+					there = append(there, grade)
+				}
+			}
+			all = append(all, there)
+		}
+		return nil
+	})
+	return all, err
+}
+
 // few yields all there are when they are few, as if all had the highest grade and
 // order, and tells whether that was it. To look for words in every grade takes longer
 // than to look at some records.
 func (l looking) few(ctx context.Context, yield func(tiers.Ranked, error) bool) (done bool, err error) {
 	var all []tiers.Found
-	words := match(l.Words, l.Marks, 0, tiers.MaxGrade)
+	words := match(l.Words, l.Marks)
 	err = l.pages(ctx, words, fewEntries, fewEntries, func(_ int64, f tiers.Found) bool {
 		all = append(all, f)
 		return len(all) < fewEntries
