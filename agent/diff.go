@@ -7,8 +7,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"unicode"
 
+	"github.com/sagestore/sagestore/internal/oneline"
 	"github.com/sagestore/sagestore/serializer"
 )
 
@@ -240,14 +240,14 @@ func (d Difference) String() string {
 	}
 	at := d.What
 	if d.Name != "" {
-		at += " " + inLine(d.Name)
+		at += " " + oneline.Of(d.Name)
 	}
 	switch {
 	case d.Conversation == "":
 	case d.What == "conversation":
-		at = "conversation " + inLine(d.Conversation)
+		at = "conversation " + oneline.Of(d.Conversation)
 	default:
-		at = "conversation " + inLine(d.Conversation) + " " + at
+		at = "conversation " + oneline.Of(d.Conversation) + " " + at
 	}
 	return fmt.Sprintf("%s %s: %s", sign, at, says)
 }
@@ -258,9 +258,9 @@ func said(v any) string {
 	if !ok {
 		text, err := serializer.JSON().Append(nil, v)
 		if err != nil {
-			return inLine(fmt.Sprint(v))
+			return oneline.Of(fmt.Sprint(v))
 		}
-		return inLine(string(text))
+		return oneline.Of(string(text))
 	}
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s: %s", m.Role, m.Content)
@@ -270,24 +270,5 @@ func said(v any) string {
 	for _, a := range m.Attachments {
 		fmt.Fprintf(&text, " [%s %s: %d bytes]", a.Kind, a.Name, a.Size)
 	}
-	return inLine(text.String())
-}
-
-// mostSaid bounds what a line shows of one value, in bytes.
-const mostSaid = 300
-
-// inLine is text without what would break the line or talk to a terminal.
-func inLine(text string) string {
-	var b strings.Builder
-	for _, r := range text {
-		if b.Len() >= mostSaid {
-			b.WriteString("...")
-			break
-		}
-		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
-			r = ' '
-		}
-		b.WriteRune(r)
-	}
-	return strings.TrimSpace(b.String())
+	return oneline.Of(text.String())
 }

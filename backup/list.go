@@ -12,8 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
+	"github.com/sagestore/sagestore/internal/oneline"
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -96,7 +96,7 @@ func (r *Repo) entry(ctx context.Context, id string, objects map[string]int64) (
 			return Entry{}, err
 		}
 		if err == nil {
-			e.Damaged = cmp.Or(inOneLine(string(found)), "it is damaged")
+			e.Damaged = cmp.Or(oneline.Of(string(found)), "it is damaged")
 			return e, nil
 		}
 	}
@@ -229,20 +229,9 @@ func (r *Repo) mark(ctx context.Context, m *Manifest, report Report) error {
 // verified.
 func (r *Repo) found(ctx context.Context, id string, wrong error) error {
 	return errors.Join(
-		r.putBytes(ctx, id+"/"+damagedObject, []byte(inOneLine(wrong.Error())+"\n")),
+		r.putBytes(ctx, id+"/"+damagedObject, []byte(oneline.Of(wrong.Error())+"\n")),
 		r.bucket.Delete(ctx, id+"/"+verifiedObject),
 	)
-}
-
-// inOneLine answers a text without what would spoil a table, and not too long for one.
-func inOneLine(text string) string {
-	clean := strings.Map(func(c rune) rune {
-		if unicode.IsPrint(c) {
-			return c
-		}
-		return ' '
-	}, strings.ToValidUTF8(text, " "))
-	return strings.ToValidUTF8(fmt.Sprintf("%.500s", strings.Join(strings.Fields(clean), " ")), "")
 }
 
 func (r *Repo) putBytes(ctx context.Context, name string, b []byte) error {

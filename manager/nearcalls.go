@@ -26,11 +26,14 @@ func (f *loaded) stale(r *route) bool {
 
 // getNear loads a record by way of the near layer.
 func (p *place) getNear(ctx context.Context, n *nearLayer, name string, fresh bool) (loaded, error) {
-	k := near.Key{Namespace: p.namespace, Name: name}
 	if n.only {
 		rec, err := p.tier.Load(ctx, p.key(name))
 		return loaded{Record: rec}, err
 	}
+	if err := ctx.Err(); err != nil { // a hit would not notice
+		return loaded{}, err
+	}
+	k := near.Key{Namespace: p.namespace, Name: name}
 	if fresh {
 		return p.fly(ctx, n.Lead(k), name)
 	}
@@ -94,10 +97,11 @@ func (c *Collection[T]) decodeNear(rec loaded) (v T, err error) {
 	return v, err
 }
 
-// existsNear answers what the near layer knows of a key.
-func (p *place) existsNear(name string) (exists, known bool) {
+// existsNear answers what the near layer knows of a key; of a caller who has left it
+// leaves the answer to the home.
+func (p *place) existsNear(ctx context.Context, name string) (exists, known bool) {
 	n := p.route.near.Load()
-	if n == nil || n.only || p.tx != nil {
+	if n == nil || n.only || p.tx != nil || ctx.Err() != nil {
 		return false, false
 	}
 	e := n.Get(near.Key{Namespace: p.namespace, Name: name})
@@ -109,6 +113,9 @@ func (p *place) existsNear(name string) (exists, known bool) {
 func (p *place) loadManyNear(ctx context.Context, n *nearLayer, ks []tiers.Key) ([]tiers.Record, error) {
 	if n.only {
 		return tiers.LoadMany(ctx, p.tier, ks)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
 	}
 	if err := n.watch(ctx); err != nil {
 		return nil, err

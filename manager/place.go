@@ -281,7 +281,7 @@ func (p *place) exists(ctx context.Context, name string) (ok bool, err error) {
 		return false, p.fail("exists", name, err)
 	}
 	if err = p.route.settle(ctx); err == nil {
-		if held, known := p.existsNear(name); known {
+		if held, known := p.existsNear(ctx, name); known {
 			ok = held
 		} else if e := p.route.exister; e != nil && p.tx == nil {
 			ok, err = e.Exists(ctx, p.key(name))

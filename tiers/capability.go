@@ -166,7 +166,7 @@ func SaveMany(ctx context.Context, t Tier, rs []Record, cs []Cond) ([]Record, er
 	out := make([]Record, len(rs))
 	var errs []error
 	for i, r := range rs {
-		saved, err := t.Save(ctx, r, condAt(cs, i))
+		saved, err := t.Save(ctx, r, CondAt(cs, i))
 		if err != nil {
 			errs = append(errs, Fail("save", "", r.Key, err))
 			continue
@@ -184,7 +184,7 @@ func DeleteMany(ctx context.Context, t Tier, ks []Key, cs []Cond) ([]bool, error
 	out := make([]bool, len(ks))
 	var errs []error
 	for i, k := range ks {
-		existed, err := t.Delete(ctx, k, condAt(cs, i))
+		existed, err := t.Delete(ctx, k, CondAt(cs, i))
 		if err != nil {
 			errs = append(errs, Fail("delete", "", k, err))
 		}
@@ -193,7 +193,8 @@ func DeleteMany(ctx context.Context, t Tier, ks []Key, cs []Cond) ([]bool, error
 	return out, errors.Join(errs...)
 }
 
-func condAt(cs []Cond, i int) Cond {
+// CondAt answers the condition of an item of a batch; without any there is none.
+func CondAt(cs []Cond, i int) Cond {
 	if i < len(cs) {
 		return cs[i]
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sagestore/sagestore/agent"
+	"github.com/sagestore/sagestore/internal/oneline"
 	"github.com/sagestore/sagestore/manager"
 )
 
@@ -116,7 +117,7 @@ listed, and the command ends with 1.`,
 					{title: "AGENT", shrink: true}, {title: "NAME", shrink: true}, {title: "TYPE", shrink: true}, {title: "ACTIVE", right: true}, {title: "CHANGED (UTC)"},
 				}}
 				return listed(a, s.List(c.Context(), from), t, func(v *agent.State) bool { return v == nil }, func(v *agent.State) []string {
-					return []string{shown(v.ID), oneLine(v.Name), oneLine(v.Type), fmt.Sprint(len(v.Active)), instant(v.Modified)}
+					return []string{shown(v.ID), oneline.Of(v.Name), oneline.Of(v.Type), fmt.Sprint(len(v.Active)), instant(v.Modified)}
 				})
 			})
 		},
@@ -165,7 +166,7 @@ func (p *properties) values(name string, of map[string]any) error {
 		if err != nil {
 			return err
 		}
-		p.line(name, oneLine(key)+" = "+oneLine(string(text)))
+		p.line(name, oneline.Of(key)+" = "+oneline.Of(string(text)))
 		name = ""
 	}
 	return nil
@@ -173,7 +174,7 @@ func (p *properties) values(name string, of map[string]any) error {
 
 func (p *properties) words(name string, of map[string]string) {
 	for _, key := range slices.Sorted(maps.Keys(of)) {
-		p.line(name, oneLine(key)+" = "+oneLine(of[key]))
+		p.line(name, oneline.Of(key)+" = "+oneline.Of(of[key]))
 		name = ""
 	}
 }
@@ -181,15 +182,15 @@ func (p *properties) words(name string, of map[string]string) {
 func (a *app) printAgent(ctx context.Context, s *agent.Store, st *agent.State) error {
 	var p properties
 	p.line("agent", shown(st.ID))
-	p.line("name", oneLine(st.Name))
-	p.line("type", oneLine(st.Type))
-	p.line("system prompt", oneLine(st.SystemPrompt))
+	p.line("name", oneline.Of(st.Name))
+	p.line("type", oneline.Of(st.Type))
+	p.line("system prompt", oneline.Of(st.SystemPrompt))
 	for i, word := range st.Capabilities {
 		name := "capabilities"
 		if i > 0 {
 			name = ""
 		}
-		p.line(name, oneLine(word))
+		p.line(name, oneline.Of(word))
 	}
 	if err := errors.Join(p.values("config", st.Config), p.values("custom", st.Custom)); err != nil {
 		return err

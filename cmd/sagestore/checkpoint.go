@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sagestore/sagestore/agent"
+	"github.com/sagestore/sagestore/internal/oneline"
 )
 
 func (a *app) checkpointCommand() *cobra.Command {
@@ -77,7 +78,7 @@ and the command ends with 1.`,
 						tagged = "tagged"
 					}
 					return []string{
-						shown(v.ID), fmt.Sprint(v.Number), instant(v.Created), shown(string(v.Kind)), oneLine(v.Name), fmt.Sprint(v.Iteration), fmt.Sprint(v.Messages),
+						shown(v.ID), fmt.Sprint(v.Number), instant(v.Created), shown(string(v.Kind)), oneline.Of(v.Name), fmt.Sprint(v.Iteration), fmt.Sprint(v.Messages),
 						sized(v.Size), sized(v.Stored), tagged, strconv.FormatInt(v.Size, 10),
 					}
 				})
@@ -125,8 +126,8 @@ func (a *app) printCheckpoint(v agent.CheckpointInfo, conversations int) error {
 	p.line("conversation", shown(v.Conversation))
 	p.line("number", fmt.Sprint(v.Number))
 	p.line("kind", shown(string(v.Kind)))
-	p.line("name", oneLine(v.Name))
-	p.line("description", oneLine(v.Description))
+	p.line("name", oneline.Of(v.Name))
+	p.line("description", oneline.Of(v.Description))
 	p.line("iteration", fmt.Sprint(v.Iteration))
 	if v.Keep {
 		p.line("tagged", "yes")

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sagestore/sagestore/agent"
+	"github.com/sagestore/sagestore/internal/oneline"
 )
 
 func (a *app) conversationCommand() *cobra.Command {
@@ -51,7 +52,7 @@ listed, and the command ends with 1.`,
 					if v.Archived {
 						archived = "archived"
 					}
-					return []string{shown(v.ID), shown(v.AgentID), oneLine(v.Title), fmt.Sprint(v.Count), instant(v.LastMessage), archived}
+					return []string{shown(v.ID), shown(v.AgentID), oneline.Of(v.Title), fmt.Sprint(v.Count), instant(v.LastMessage), archived}
 				})
 			})
 		},
@@ -115,13 +116,13 @@ func (a *app) printConversation(c *agent.Conversation) error {
 	var p properties
 	p.line("conversation", shown(c.ID))
 	p.line("agent", shown(c.AgentID))
-	p.line("title", oneLine(c.Title))
+	p.line("title", oneline.Of(c.Title))
 	for i, tag := range c.Tags {
 		name := "tags"
 		if i > 0 {
 			name = ""
 		}
-		p.line(name, oneLine(tag))
+		p.line(name, oneline.Of(tag))
 	}
 	p.words("metadata", c.Metadata)
 	p.line("created", instant(c.Created))
@@ -134,9 +135,9 @@ func (a *app) printConversation(c *agent.Conversation) error {
 		return err
 	}
 	for _, m := range c.Messages {
-		says := oneLine(m.Content)
+		says := oneline.Of(m.Content)
 		for _, call := range m.ToolCalls {
-			says = oneLine(fmt.Sprintf("%s [%s %s: %s]", says, call.Name, call.Arguments, call.Status))
+			says = oneline.Of(fmt.Sprintf("%s [%s %s: %s]", says, call.Name, call.Arguments, call.Status))
 		}
 		if err := a.printCut(fmt.Sprintf("%6d  %-20s  %-9s  %s", m.Seq, instant(m.At), shown(string(m.Role)), says)); err != nil {
 			return err
@@ -166,7 +167,7 @@ user, unless it has one. The title that it has then is printed.`,
 				if err != nil {
 					return err
 				}
-				_, err = fmt.Fprintln(a.out, cmp.Or(oneLine(title), "-"))
+				_, err = fmt.Fprintln(a.out, cmp.Or(oneline.Of(title), "-"))
 				return err
 			})
 		},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sagestore/sagestore/internal/oneline"
 	"github.com/sagestore/sagestore/manager"
 	"github.com/sagestore/sagestore/session"
 	"github.com/sagestore/sagestore/tiers"
@@ -69,7 +70,7 @@ func (a *app) printState(st session.State, info session.Info) error {
 			if err != nil {
 				return err
 			}
-			line(name, oneLine(key)+" = "+oneLine(string(text)))
+			line(name, oneline.Of(key)+" = "+oneline.Of(string(text)))
 			name = ""
 		}
 		return nil
@@ -84,7 +85,7 @@ func (a *app) printState(st session.State, info session.Info) error {
 	}
 	name := "history"
 	for _, q := range st.History {
-		line(name, oneLine(q))
+		line(name, oneline.Of(q))
 		name = ""
 	}
 	for _, part := range st.Expired {

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"unicode"
 
 	"golang.org/x/term"
 
+	"github.com/sagestore/sagestore/internal/oneline"
 	"github.com/sagestore/sagestore/session"
 )
 
@@ -19,30 +19,11 @@ func saysOf(e session.Event) string {
 	if json.Unmarshal(e.Params, &params) == nil {
 		for _, name := range []string{"prompt", "full_text", "delta", "name", "skill_name", "task_name", "error", "result", "parent_session_id", "model"} {
 			if text, ok := params[name].(string); ok && text != "" {
-				return oneLine(text)
+				return oneline.Of(text)
 			}
 		}
 	}
-	return oneLine(string(e.Params))
-}
-
-// mostShown bounds what is shown of a text where the terminal does not.
-const mostShown = 300
-
-// oneLine is text without what would break the line or talk to the terminal.
-func oneLine(text string) string {
-	var b strings.Builder
-	for _, r := range text {
-		if b.Len() >= mostShown {
-			b.WriteString("...")
-			break
-		}
-		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
-			r = ' '
-		}
-		b.WriteRune(r)
-	}
-	return strings.TrimSpace(b.String())
+	return oneline.Of(string(e.Params))
 }
 
 // width answers how wide the terminal is that is printed to, 0 when it is none.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sagestore/sagestore/agent"
 	"github.com/sagestore/sagestore/internal/nearest"
+	"github.com/sagestore/sagestore/internal/oneline"
 )
 
 func (a *app) searchCommand() *cobra.Command {
@@ -83,7 +84,7 @@ func (a *app) printHits(hits []agent.Hit) error {
 			}
 			continue
 		}
-		t.add(shown(h.ConversationID), shown(h.AgentID), instant(h.Message.At), shown(string(h.Message.Role)), oneLine(around(h)))
+		t.add(shown(h.ConversationID), shown(h.AgentID), instant(h.Message.At), shown(string(h.Message.Role)), oneline.Of(around(h)))
 	}
 	return a.printRows(t)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sagestore/sagestore/agent"
+	"github.com/sagestore/sagestore/internal/oneline"
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -103,7 +104,7 @@ given. Input that does not fit the schema is an error (2) and changes nothing.`,
 					return err
 				}
 				if tool.Destructive {
-					if proceed, err := d.may(c.Context(), a, fmt.Sprintf("call %s with %s", tool.Name, oneLine(string(input)))); err != nil || !proceed {
+					if proceed, err := d.may(c.Context(), a, fmt.Sprintf("call %s with %s", tool.Name, oneline.Of(string(input)))); err != nil || !proceed {
 						return err
 					}
 				} else if d.dry {

@@ -42,7 +42,7 @@ func (t *Tree) SaveMany(ctx context.Context, rs []tiers.Record, cs []tiers.Cond)
 	}
 	out := make([]tiers.Record, len(rs))
 	errs := t.each(len(rs), func(i int) tiers.Key { return rs[i].Key }, func(i int) (err error) {
-		out[i], err = t.Save(ctx, rs[i], condAt(cs, i))
+		out[i], err = t.Save(ctx, rs[i], tiers.CondAt(cs, i))
 		return err
 	})
 	for i := range out {
@@ -58,7 +58,7 @@ func (t *Tree) DeleteMany(ctx context.Context, ks []tiers.Key, cs []tiers.Cond) 
 	}
 	out := make([]bool, len(ks))
 	errs := t.each(len(ks), func(i int) tiers.Key { return ks[i] }, func(i int) (err error) {
-		out[i], err = t.Delete(ctx, ks[i], condAt(cs, i))
+		out[i], err = t.Delete(ctx, ks[i], tiers.CondAt(cs, i))
 		return err
 	})
 	return out, errors.Join(errs...)
@@ -69,13 +69,6 @@ func aligned(op string, n int, cs []tiers.Cond) error {
 		return fmt.Errorf("%w: %d items to %s with %d conditions", tiers.ErrType, n, op, len(cs))
 	}
 	return nil
-}
-
-func condAt(cs []tiers.Cond, i int) tiers.Cond {
-	if cs == nil {
-		return tiers.Cond{}
-	}
-	return cs[i]
 }
 
 // each runs fn for every index and answers the errors by index. Keys of one

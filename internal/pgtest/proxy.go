@@ -1,47 +1,23 @@
 package pgtest
 
 import (
-	"bytes"
-	"context"
-	"net"
 	"net/url"
-	"sync"
-	"sync/atomic"
 	"testing"
+
+	"github.com/sagestore/sagestore/internal/proxytest"
 )
 
 // Proxy stands between a client and a server and loses what a network loses.
-type Proxy struct {
-	listener net.Listener
-	target   string
-	wg       sync.WaitGroup
-	lost     atomic.Int64
-
-	mu      sync.Mutex
-	conns   map[net.Conn]struct{} // both sides of all connections
-	refuse  bool
-	closed  bool
-	reply   []byte // what the server says that is not to be passed on; nil: all is
-	leave   bool   // after the reply nobody is let in
-	request int    // after how many bytes of a request the connection is cut; -1: it is not
-}
+type Proxy struct{ *proxytest.Proxy }
 
 // NewProxy starts a proxy in front of a TCP address. It ends with the test.
 func NewProxy(tb testing.TB, target string) *Proxy {
 	tb.Helper()
-	l, err := new(net.ListenConfig).Listen(tb.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	p := &Proxy{listener: l, target: target, conns: make(map[net.Conn]struct{}), request: -1}
-	p.wg.Add(1)
-	go p.accept()
-	tb.Cleanup(p.close)
-	return p
+	return &Proxy{proxytest.New(tb, target)}
 }
 
-// Addr answers where the proxy listens.
-func (p *Proxy) Addr() string { return p.listener.Addr().String() }
+// Committed is how a server says that it has committed, for LoseReply.
+const Committed = "COMMIT\x00"
 
 // URL answers the URL of the server with the proxy in its place.
 func (p *Proxy) URL(tb testing.TB, server string) string {
@@ -52,145 +28,4 @@ func (p *Proxy) URL(tb testing.TB, server string) string {
 	}
 	u.Host = p.Addr()
 	return u.String()
-}
-
-// Cut closes all connections that are open now.
-func (p *Proxy) Cut() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for c := range p.conns {
-		_ = c.Close()
-	}
-}
-
-// Refuse closes new connections at once while it is on, and those that are
-// open when it is turned on.
-func (p *Proxy) Refuse(on bool) {
-	p.mu.Lock()
-	p.refuse = on
-	p.mu.Unlock()
-	if on {
-		p.Cut()
-	}
-}
-
-// LoseReply cuts the connection over which the server says this next, before the
-// client has any of it. The answer to a commit is Committed.
-func (p *Proxy) LoseReply(text string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.reply = []byte(text)
-}
-
-// LoseAllFrom is LoseReply, after which nobody is let in until Refuse(false).
-func (p *Proxy) LoseAllFrom(text string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.reply, p.leave = []byte(text), true
-}
-
-// Committed is how a server says that it has committed.
-const Committed = "COMMIT\x00"
-
-// LoseRequest cuts the connection over which a client sends more than so many bytes
-// at once next, when the server has had those.
-func (p *Proxy) LoseRequest(after int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.request = after
-}
-
-// Lost is how many connections were cut by LoseReply and LoseRequest.
-func (p *Proxy) Lost() int { return int(p.lost.Load()) }
-
-// ofServer answers how much of what the server says is passed on, and whether the
-// connection is cut then.
-func (p *Proxy) ofServer(b []byte) (n int, cut bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.reply == nil || !bytes.Contains(b, p.reply) {
-		return len(b), false
-	}
-	p.refuse = p.refuse || p.leave
-	p.reply, p.leave = nil, false
-	return 0, true
-}
-
-func (p *Proxy) ofClient(b []byte) (n int, cut bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.request < 0 || len(b) <= p.request {
-		return len(b), false
-	}
-	n, p.request = p.request, -1
-	return n, true
-}
-
-func (p *Proxy) accept() {
-	defer p.wg.Done()
-	for {
-		client, err := p.listener.Accept()
-		if err != nil {
-			return
-		}
-		server, err := new(net.Dialer).DialContext(context.Background(), "tcp", p.target)
-		if err != nil {
-			_ = client.Close()
-			continue
-		}
-		if !p.keep(client, server) {
-			_ = client.Close()
-			_ = server.Close()
-			continue
-		}
-		p.wg.Go(func() { p.pipe(server, client, p.ofClient) })
-		p.wg.Go(func() { p.pipe(client, server, p.ofServer) })
-	}
-}
-
-func (p *Proxy) keep(cs ...net.Conn) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.refuse || p.closed {
-		return false
-	}
-	for _, c := range cs {
-		p.conns[c] = struct{}{}
-	}
-	return true
-}
-
-// pipe copies until either side ends, and then ends both.
-func (p *Proxy) pipe(to, from net.Conn, look func([]byte) (int, bool)) {
-	buf := make([]byte, 32<<10)
-	for {
-		n, err := from.Read(buf)
-		pass, cut := look(buf[:n])
-		if pass > 0 {
-			if _, werr := to.Write(buf[:pass]); werr != nil {
-				err = werr
-			}
-		}
-		if cut {
-			p.lost.Add(1)
-		}
-		if err != nil || cut {
-			break
-		}
-	}
-	_ = to.Close()
-	_ = from.Close()
-	p.mu.Lock()
-	delete(p.conns, to)
-	delete(p.conns, from)
-	p.mu.Unlock()
-}
-
-func (p *Proxy) close() {
-	p.mu.Lock()
-	p.closed = true
-	p.mu.Unlock()
-	_ = p.listener.Close()
-	p.Cut()
-	p.wg.Wait()
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/sagestore/sagestore/internal/engine"
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -16,7 +17,7 @@ func (t *Tier) Atomic() bool { return true }
 // SaveMany implements tiers.Batcher.
 func (t *Tier) SaveMany(ctx context.Context, rs []tiers.Record, cs []tiers.Cond) ([]tiers.Record, error) {
 	out := make([]tiers.Record, len(rs))
-	if err := aligned(len(rs), len(cs)); err != nil {
+	if err := engine.Aligned(len(rs), len(cs)); err != nil {
 		return out, t.fail("save", tiers.Key{}, err)
 	}
 	ps, bytes, err := t.prepareAll("save", rs)
@@ -27,7 +28,7 @@ func (t *Tier) SaveMany(ctx context.Context, rs []tiers.Record, cs []tiers.Cond)
 	err = t.writer.do(ctx, &job{bytes: bytes, several: true, run: func(tx *tx) error {
 		saved = make([]tiers.Record, len(ps))
 		return each(len(ps), func(i int) (err error) {
-			saved[i], err = tx.save(ps[i], condAt(cs, i))
+			saved[i], err = tx.save(ps[i], tiers.CondAt(cs, i))
 			return t.itemError("save", ps[i].Key, err)
 		})
 	}})
@@ -43,7 +44,7 @@ func (t *Tier) SaveMany(ctx context.Context, rs []tiers.Record, cs []tiers.Cond)
 // DeleteMany implements tiers.Batcher.
 func (t *Tier) DeleteMany(ctx context.Context, ks []tiers.Key, cs []tiers.Cond) ([]bool, error) {
 	out := make([]bool, len(ks))
-	if err := aligned(len(ks), len(cs)); err != nil {
+	if err := engine.Aligned(len(ks), len(cs)); err != nil {
 		return out, t.fail("delete", tiers.Key{}, err)
 	}
 	if err := t.checkAll("delete", ks); err != nil || len(ks) == 0 {
@@ -53,7 +54,7 @@ func (t *Tier) DeleteMany(ctx context.Context, ks []tiers.Key, cs []tiers.Cond) 
 	err := t.writer.do(ctx, &job{bytes: 64 * len(ks), several: true, run: func(tx *tx) error {
 		existed = make([]bool, len(ks))
 		return each(len(ks), func(i int) (err error) {
-			existed[i], err = tx.remove(ks[i], condAt(cs, i))
+			existed[i], err = tx.remove(ks[i], tiers.CondAt(cs, i))
 			return t.itemError("delete", ks[i], err)
 		})
 	}})
@@ -76,7 +77,7 @@ const maxVersion = 1 << 60
 
 // Apply implements tiers.Applier, all or nothing.
 func (t *Tier) Apply(ctx context.Context, rs []tiers.Record, over []tiers.Cond) error {
-	if err := aligned(len(rs), len(over)); err != nil {
+	if err := engine.Aligned(len(rs), len(over)); err != nil {
 		return t.fail("apply", tiers.Key{}, err)
 	}
 	ps, bytes, err := t.prepareAll("apply", rs)
@@ -90,7 +91,7 @@ func (t *Tier) Apply(ctx context.Context, rs []tiers.Record, over []tiers.Cond) 
 	}
 	err = t.writer.do(ctx, &job{bytes: bytes, several: true, run: func(tx *tx) error {
 		for i, p := range ps {
-			if err := tx.apply(p, condAt(over, i)); err != nil {
+			if err := tx.apply(p, tiers.CondAt(over, i)); err != nil {
 				return err
 			}
 		}
@@ -185,58 +186,16 @@ func (t *Tier) itemError(op string, k tiers.Key, err error) error {
 }
 
 func (t *Tier) batchFailed(op string, err error) error {
-	if !answer(err) {
+	if !engine.IsAnswer(err) {
 		t.failures.Add(1)
 	}
-	if items := itemErrors(nil); errors.As(err, &items) {
+	if items := engine.ItemErrors(nil); errors.As(err, &items) {
 		return err
 	}
 	return t.fail(op, tiers.Key{}, err)
 }
 
-// itemErrors are the errors of single items of a batch, each with its key.
-type itemErrors []error
-
-func (e itemErrors) Error() string { return errors.Join(e...).Error() }
-
-func (e itemErrors) Unwrap() []error { return e }
-
-// each calls fn for every item and joins the errors of those that failed. An
-// error of SQLite's ends it.
+// each is [engine.Each]; an error of SQLite's ends it.
 func each(n int, fn func(i int) error) error {
-	var errs itemErrors
-	for i := range n {
-		err := fn(i)
-		if codeOf(err) != 0 {
-			return err
-		}
-		if err != nil {
-			errs = append(errs, err)
-		}
-	}
-	if len(errs) == 0 {
-		return nil
-	}
-	return errs
-}
-
-func condAt(cs []tiers.Cond, i int) tiers.Cond {
-	if i < len(cs) {
-		return cs[i]
-	}
-	return tiers.Cond{}
-}
-
-func aligned(items, conds int) error {
-	if conds != 0 && conds != items {
-		return fmt.Errorf("%d conditions for %d items: give none, or one for each", conds, items)
-	}
-	return nil
-}
-
-// answer tells whether an error is an answer about what is stored, rather than a
-// failure.
-func answer(err error) bool {
-	return errors.Is(err, tiers.ErrConflict) || errors.Is(err, tiers.ErrExists) ||
-		errors.Is(err, tiers.ErrNotFound) || errors.Is(err, context.Canceled)
+	return engine.Each(n, func(err error) bool { return codeOf(err) != 0 }, fn)
 }

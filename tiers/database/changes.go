@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/sagestore/sagestore/internal/engine"
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -47,7 +48,7 @@ func (t *Tier) changes(ctx context.Context) (now tiers.Changes, err error) {
 		})
 		return now, err
 	}
-	if err := over(ctx); err != nil {
+	if err := engine.Over(ctx); err != nil {
 		return now, err
 	}
 	if err := t.pool.enter(); err != nil {

@@ -1,7 +1,6 @@
 package database
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -88,17 +87,4 @@ func (t *Tier) fail(op string, k tiers.Key, err error) error {
 		return nil
 	}
 	return tiers.Fail(op, tierName, k, t.plain(err))
-}
-
-// unknown is the error of a commit whose outcome is not known.
-func unknown(cause error) error {
-	return fmt.Errorf("%w: %w", tiers.ErrCommitUnknown, cause)
-}
-
-// over answers why a context ended, or nil.
-func over(ctx context.Context) error {
-	if ctx.Err() == nil {
-		return nil
-	}
-	return context.Cause(ctx)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/sagestore/sagestore/internal/engine"
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -13,7 +14,7 @@ var _ tiers.Excluder = (*Tier)(nil)
 // holds shared.
 func (t *Tier) Exclude(ctx context.Context) (release func() error, err error) {
 	defer func() { err = t.fail("lock", tiers.Key{}, err) }()
-	if err := over(ctx); err != nil {
+	if err := engine.Over(ctx); err != nil {
 		return nil, err
 	}
 	if err := t.pool.enter(); err != nil {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/sagestore/sagestore/internal/engine"
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -240,7 +241,7 @@ func (d *copied) Records(ctx context.Context, s tiers.Space) iter.Seq2[tiers.Rec
 		space := tiers.Key{Namespace: s.Namespace, Category: s.Category}
 		for low := ""; ; {
 			var page []listed[tiers.Record]
-			err := over(ctx)
+			err := engine.Over(ctx)
 			if err == nil {
 				page, err = d.page(ctx, space, low, never)
 			}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/sagestore/sagestore/internal/engine"
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -27,7 +28,7 @@ const (
 
 // Append implements tiers.Journal.
 func (t *Tier) Append(ctx context.Context, rs []tiers.Row, conds []tiers.Cond, limit int64) ([]tiers.Row, error) {
-	if err := aligned(len(rs), len(conds)); err != nil {
+	if err := engine.Aligned(len(rs), len(conds)); err != nil {
 		return nil, t.fail("journal", tiers.Key{}, err)
 	}
 	// The writer may still be at work when the caller has gone.
@@ -87,7 +88,7 @@ func rowBytes(r *tiers.Row) int { return len(r.Name) + len(r.Value) }
 func (x *tx) appendRows(in []tiers.Row, conds []tiers.Cond, limit int64, t *Tier) ([]tiers.Row, error) {
 	out := make([]tiers.Row, len(in))
 	err := each(len(in), func(i int) (err error) {
-		out[i], err = x.appendRow(in[i], condAt(conds, i), limit, lastOf{change: i == len(in)-1})
+		out[i], err = x.appendRow(in[i], tiers.CondAt(conds, i), limit, lastOf{change: i == len(in)-1})
 		return t.itemError("journal", in[i].Key, err)
 	})
 	if err != nil {
@@ -349,7 +350,7 @@ func (t *Tier) ListPending(ctx context.Context, tier string, q tiers.Query) iter
 // Due implements tiers.Journal.
 func (t *Tier) Due(ctx context.Context, tier string, after uint64, limit int) (due []tiers.Row, err error) {
 	if limit <= 0 {
-		return nil, over(ctx)
+		return nil, engine.Over(ctx)
 	}
 	if _, err = t.changes(ctx); err == nil {
 		due, err = t.due(ctx, tier, int64(min(after, 1<<62)), limit)
@@ -439,7 +440,7 @@ func (t *Tier) syncLog() error {
 // Done implements tiers.Journal.
 func (t *Tier) Done(ctx context.Context, rs []tiers.Row) error {
 	if len(rs) == 0 {
-		return over(ctx)
+		return engine.Over(ctx)
 	}
 	err := t.writer.do(ctx, &job{bytes: 64 * len(rs), several: true, run: func(tx *tx) error { return tx.done(rs) }})
 	if err != nil {

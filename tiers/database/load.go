@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/sagestore/sagestore/internal/engine"
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -125,7 +126,7 @@ func loadAll(ctx context.Context, from lender, ks []tiers.Key, out []tiers.Recor
 		}
 		for space, at := range bySpace(ks, bad) {
 			for part := range slices.Chunk(at, chunkKeys) {
-				if err := over(ctx); err != nil {
+				if err := engine.Over(ctx); err != nil {
 					return err
 				}
 				// As short as a few point reads: see Load.

@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 
+	"github.com/sagestore/sagestore/internal/engine"
 	"github.com/sagestore/sagestore/tiers"
 )
 
 // Lock implements tiers.Locker, by a lock file beside the database.
 func (t *Tier) Lock(ctx context.Context, name string) (unlock func(), ok bool, err error) {
-	if err := over(ctx); err != nil {
+	if err := engine.Over(ctx); err != nil {
 		return nil, false, t.fail("lock", tiers.Key{}, err)
 	}
 	if err := t.pool.enter(); err != nil {

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sagestore/sagestore/internal/engine"
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -125,7 +126,7 @@ type surroundings struct {
 }
 
 func open(ctx context.Context, c Config, around surroundings) (_ *Tier, err error) {
-	if err := over(ctx); err != nil {
+	if err := engine.Over(ctx); err != nil {
 		return nil, err
 	}
 	t := &Tier{

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sagestore/sagestore/internal/engine"
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -121,7 +122,7 @@ func (t *Tier) Outcome(ctx context.Context, id string) (committed bool, err erro
 		committed, err = tx.wasCommitted(id)
 		return err
 	}})
-	if poison := t.writer.poisoned(); err != nil && poison != nil && over(ctx) == nil {
+	if poison := t.writer.poisoned(); err != nil && poison != nil && engine.Over(ctx) == nil {
 		committed, err = t.outcomeAnyway(ctx, id, poison)
 	}
 	if err != nil {
@@ -141,7 +142,7 @@ func (t *Tier) outcomeAnyway(ctx context.Context, id string, poison error) (comm
 		})
 	}
 	if err == nil && !committed {
-		err = tiers.Hint(unknown(poison), "close the store and open it again, then ask once more")
+		err = tiers.Hint(engine.Unknown(poison), "close the store and open it again, then ask once more")
 	}
 	return committed, err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 
+	"github.com/sagestore/sagestore/internal/engine"
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -120,7 +121,7 @@ type lender interface {
 // it runs fn again, until the context ends, so fn sets its results anew each
 // time.
 func (t *Tier) read(ctx context.Context, fn func(c *conn) error) error {
-	if err := over(ctx); err != nil {
+	if err := engine.Over(ctx); err != nil {
 		return err
 	}
 	if err := t.pool.enter(); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sagestore/sagestore/internal/engine"
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -92,7 +93,7 @@ func (t *Tier) Touch(ctx context.Context, k tiers.Key, ttl time.Duration) (exist
 
 // failed is fail, and counts what is not an answer.
 func (t *Tier) failed(op string, k tiers.Key, err error) error {
-	if !answer(err) {
+	if !engine.IsAnswer(err) {
 		t.failures.Add(1)
 	}
 	return t.fail(op, k, err)

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/sagestore/sagestore/internal/engine"
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -99,7 +100,7 @@ func (t *Tier) StartSession(ctx context.Context, namespace, id string) (tiers.Se
 // SeenSessions implements tiers.Sessions.
 func (t *Tier) SeenSessions(ctx context.Context, seen []tiers.Session) error {
 	if len(seen) == 0 {
-		return over(ctx)
+		return engine.Over(ctx)
 	}
 	err := t.writer.do(ctx, &job{bytes: 64 * len(seen), several: true, run: func(tx *tx) error {
 		for _, s := range seen {

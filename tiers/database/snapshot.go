@@ -8,6 +8,7 @@ import (
 
 	"modernc.org/sqlite"
 
+	"github.com/sagestore/sagestore/internal/engine"
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -89,7 +90,7 @@ func (t *Tier) snapshot(ctx context.Context) (_ *snapshot, err error) {
 // snapshotBy gets a connection, from open where none is idle, and lets begin open
 // the read transaction.
 func (t *Tier) snapshotBy(ctx context.Context, open connector, begin func(ctx context.Context, c *conn) error) (_ *snapshot, err error) {
-	if err := over(ctx); err != nil {
+	if err := engine.Over(ctx); err != nil {
 		return nil, err
 	}
 	if err := t.snapshots.enter(); err != nil {
@@ -164,7 +165,7 @@ func (s *snapshot) release(ctx context.Context, why error) {
 
 // read lends fn the connection of the snapshot.
 func (s *snapshot) read(ctx context.Context, fn func(c *conn) error) error {
-	if err := over(ctx); err != nil {
+	if err := engine.Over(ctx); err != nil {
 		return err
 	}
 	s.mu.Lock()

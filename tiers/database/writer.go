@@ -13,6 +13,7 @@ import (
 
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"github.com/sagestore/sagestore/internal/engine"
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -94,7 +95,7 @@ var errNobody = errors.New("nobody waits any more")
 // context: a plain error as long as the job was not begun, else
 // ErrCommitUnknown.
 func (w *writer) do(ctx context.Context, j *job) error {
-	if err := over(ctx); err != nil {
+	if err := engine.Over(ctx); err != nil {
 		return err
 	}
 	j.done = make(chan struct{})
@@ -113,7 +114,7 @@ func (w *writer) do(ctx context.Context, j *job) error {
 	case <-j.done:
 		return j.err
 	default:
-		return unknown(context.Cause(ctx))
+		return engine.Unknown(context.Cause(ctx))
 	}
 }
 
@@ -466,7 +467,7 @@ func (w *writer) broken(jobs []*job, cause error, committing bool) {
 	for _, j := range jobs {
 		j.err = w.poisoned()
 		if committing {
-			j.err = tiers.Hint(unknown(cause), "close the store and open it again to see what is in it")
+			j.err = tiers.Hint(engine.Unknown(cause), "close the store and open it again to see what is in it")
 		}
 	}
 	w.answer(jobs)

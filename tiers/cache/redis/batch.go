@@ -140,7 +140,7 @@ func (t *Tier) saveAll(ctx context.Context, rs []tiers.Record, cs []tiers.Cond) 
 		if err := t.checkRecord(&rs[i]); err != nil {
 			return err
 		}
-		items[i], err = newSaveItem(&rs[i], condAt(cs, i))
+		items[i], err = newSaveItem(&rs[i], tiers.CondAt(cs, i))
 		size += len(items[i].value)
 		return err
 	})
@@ -243,7 +243,7 @@ func (t *Tier) removeAll(ctx context.Context, ks []tiers.Key, cs []tiers.Cond) (
 	metas := make([]byte, 0, 13*len(ks))
 	for i := range ks {
 		metas = binary.BigEndian.AppendUint32(metas, l.add(ks[i].Space()))
-		metas = appendCond(metas, condAt(cs, i))
+		metas = appendCond(metas, tiers.CondAt(cs, i))
 	}
 	c, err := t.manyWrite(&t.scripts.remove, []string{t.names.spaces}, &l, len(ks), keyOf, metas, nil)
 	if err != nil {
@@ -316,7 +316,7 @@ func (t *Tier) applyChunk(ctx context.Context, rs []tiers.Record, over []tiers.C
 	metas := make([]byte, 0, 30*len(rs))
 	for i := range rs {
 		metas = binary.BigEndian.AppendUint32(metas, l.add(rs[i].Space()))
-		metas = appendCond(metas, condAt(over, i))
+		metas = appendCond(metas, tiers.CondAt(over, i))
 		deleted := byte(0)
 		if rs[i].Deleted {
 			deleted = 1
@@ -346,13 +346,6 @@ func appendCond(b []byte, c tiers.Cond) []byte {
 		kind = 1
 	}
 	return binary.BigEndian.AppendUint64(append(b, kind), uint64(min(want, maxVersion+1)))
-}
-
-func condAt(cs []tiers.Cond, i int) tiers.Cond {
-	if i < len(cs) {
-		return cs[i]
-	}
-	return tiers.Cond{}
 }
 
 // micros rounds away from zero, so that no TTL becomes none.

@@ -201,11 +201,17 @@ func TestDamageIsReportedWithItsKey(t *testing.T) {
 		mustSave(t, tier, record(fmt.Sprintf("k%03d", i), "the value"))
 	}
 	ctx := t.Context()
+	flip := func(offset int64) func(at string) {
+		return func(at string) {
+			was := client.GetRange(ctx, at, offset, offset).Val()
+			client.SetRange(ctx, at, offset, string([]byte{was[0] ^ 'X'}))
+		}
+	}
 	damage := map[string]func(at string){
-		"k010": func(at string) { client.SetRange(ctx, at, 60, "X") },                             // the value
-		"k020": func(at string) { client.SetRange(ctx, at, 5, "X") },                              // the version
-		"k030": func(at string) { client.SetRange(ctx, at, 28, "X") },                             // the expiry
-		"k040": func(at string) { client.SetRange(ctx, at, 42, "X") },                             // the flags
+		"k010": flip(60),                                                                          // the value
+		"k020": flip(5),                                                                           // the version
+		"k030": flip(28),                                                                          // the expiry
+		"k040": flip(42),                                                                          // the flags
 		"k050": func(at string) { client.Set(ctx, at, "something else", 0) },                      // not ours
 		"k060": func(at string) { client.Set(ctx, at, client.GetRange(ctx, at, 0, 50).Val(), 0) }, // cut off
 		"k070": func(at string) { client.Rename(ctx, bucket+":k071", at) },                        // that of another key

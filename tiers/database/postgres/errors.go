@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/sagestore/sagestore/internal/engine"
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -185,30 +186,10 @@ func (t *Tier) fail(op string, k tiers.Key, err error) error {
 
 // failed is fail, and counts what is not an answer.
 func (t *Tier) failed(op string, k tiers.Key, err error) error {
-	if err != nil && !answer(err) {
+	if err != nil && !engine.IsAnswer(err) {
 		t.failures.Add(1)
 	}
 	return t.fail(op, k, err)
-}
-
-// answer tells whether an error is an answer about what is stored, rather than a
-// failure.
-func answer(err error) bool {
-	return errors.Is(err, tiers.ErrConflict) || errors.Is(err, tiers.ErrExists) ||
-		errors.Is(err, tiers.ErrNotFound) || errors.Is(err, context.Canceled)
-}
-
-// unknown is the error of a commit whose outcome is not known.
-func unknown(cause error) error {
-	return fmt.Errorf("%w: %w", tiers.ErrCommitUnknown, cause)
-}
-
-// over answers why a context ended, or nil.
-func over(ctx context.Context) error {
-	if ctx.Err() == nil {
-		return nil
-	}
-	return context.Cause(ctx)
 }
 
 // left answers why the context ended, where that is why err came.

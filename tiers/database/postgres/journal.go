@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/sagestore/sagestore/internal/engine"
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -24,13 +25,13 @@ const (
 
 // Append implements tiers.Journal.
 func (t *Tier) Append(ctx context.Context, rs []tiers.Row, conds []tiers.Cond, limit int64) ([]tiers.Row, error) {
-	if err := aligned(len(rs), len(conds)); err != nil {
+	if err := engine.Aligned(len(rs), len(conds)); err != nil {
 		return nil, t.fail("journal", tiers.Key{}, err)
 	}
 	// The writer may still be at work when the caller has gone.
 	in, conds := make([]tiers.Row, len(rs)), slices.Clone(conds)
 	bytes := 0
-	err := eachItem(len(rs), func(i int) error {
+	err := engine.Each(len(rs), nil, func(i int) error {
 		in[i] = copyRow(&rs[i])
 		bytes += rowBytes(&in[i])
 		return t.fail("journal", rs[i].Key, checkRow(&in[i]))
@@ -45,8 +46,8 @@ func (t *Tier) Append(ctx context.Context, rs []tiers.Row, conds []tiers.Cond, l
 		run: func(x *tx) error {
 			t.waiting.come()
 			out = make([]tiers.Row, len(in))
-			return eachItem(len(in), func(i int) (err error) {
-				out[i], err = x.appendRow(in[i], condAt(conds, i), limit)
+			return engine.Each(len(in), nil, func(i int) (err error) {
+				out[i], err = x.appendRow(in[i], tiers.CondAt(conds, i), limit)
 				return t.fail("journal", in[i].Key, err)
 			})
 		},
@@ -177,7 +178,7 @@ func (t *Tier) Due(ctx context.Context, tier string, after uint64, limit int) ([
 // Done implements tiers.Journal.
 func (t *Tier) Done(ctx context.Context, rs []tiers.Row) error {
 	if len(rs) == 0 {
-		return over(ctx)
+		return engine.Over(ctx)
 	}
 	type one struct {
 		tier string

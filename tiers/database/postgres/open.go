@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/sagestore/sagestore/internal/engine"
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -56,7 +57,7 @@ func Open(ctx context.Context, c Config) (*Tier, error) {
 }
 
 func open(ctx context.Context, c Config) (_ *Tier, err error) {
-	if err := over(ctx); err != nil {
+	if err := engine.Over(ctx); err != nil {
 		return nil, err
 	}
 	if c, err = c.filled(); err != nil {
@@ -128,7 +129,7 @@ func (t *Tier) sql(query string) string {
 
 // enter begins a call, which leave ends, unless the tier is closing.
 func (t *Tier) enter(ctx context.Context) error {
-	if err := over(ctx); err != nil {
+	if err := engine.Over(ctx); err != nil {
 		return err
 	}
 	t.mu.RLock()

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sagestore/sagestore/internal/engine"
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -86,7 +87,7 @@ func (t *Tier) Atomic() bool { return true }
 // SaveMany implements tiers.Batcher.
 func (t *Tier) SaveMany(ctx context.Context, rs []tiers.Record, cs []tiers.Cond) ([]tiers.Record, error) {
 	out := make([]tiers.Record, len(rs))
-	if err := aligned(len(rs), len(cs)); err != nil {
+	if err := engine.Aligned(len(rs), len(cs)); err != nil {
 		return out, t.fail("save", tiers.Key{}, err)
 	}
 	ps, bytes, err := t.prepareAll("save", rs)
@@ -94,14 +95,14 @@ func (t *Tier) SaveMany(ctx context.Context, rs []tiers.Record, cs []tiers.Cond)
 		return out, err
 	}
 	if len(rs) == 0 {
-		return out, over(ctx)
+		return out, engine.Over(ctx)
 	}
 	var saved []tiers.Record
 	j := &job{bytes: bytes}
 	j.run = func(x *tx) error {
 		saved = make([]tiers.Record, len(ps))
-		return eachItem(len(ps), func(i int) (err error) {
-			saved[i], err = x.save(ps[i], condAt(cs, i))
+		return engine.Each(len(ps), nil, func(i int) (err error) {
+			saved[i], err = x.save(ps[i], tiers.CondAt(cs, i))
 			return t.fail("save", ps[i].Key, err)
 		})
 	}
@@ -130,14 +131,14 @@ func (t *Tier) SaveMany(ctx context.Context, rs []tiers.Record, cs []tiers.Cond)
 // DeleteMany implements tiers.Batcher.
 func (t *Tier) DeleteMany(ctx context.Context, ks []tiers.Key, cs []tiers.Cond) ([]bool, error) {
 	out := make([]bool, len(ks))
-	if err := aligned(len(ks), len(cs)); err != nil {
+	if err := engine.Aligned(len(ks), len(cs)); err != nil {
 		return out, t.fail("delete", tiers.Key{}, err)
 	}
-	if err := eachItem(len(ks), func(i int) error { return t.fail("delete", ks[i], ks[i].Check()) }); err != nil {
+	if err := engine.Each(len(ks), nil, func(i int) error { return t.fail("delete", ks[i], ks[i].Check()) }); err != nil {
 		return out, err
 	}
 	if len(ks) == 0 {
-		return out, over(ctx)
+		return out, engine.Over(ctx)
 	}
 	ks, cs = slices.Clone(ks), slices.Clone(cs)
 	var existed []bool
@@ -150,8 +151,8 @@ func (t *Tier) DeleteMany(ctx context.Context, ks []tiers.Key, cs []tiers.Cond) 
 		},
 		run: func(x *tx) error {
 			existed = make([]bool, len(ks))
-			return eachItem(len(ks), func(i int) (err error) {
-				existed[i], err = x.remove(ks[i], condAt(cs, i))
+			return engine.Each(len(ks), nil, func(i int) (err error) {
+				existed[i], err = x.remove(ks[i], tiers.CondAt(cs, i))
 				return t.fail("delete", ks[i], err)
 			})
 		},
@@ -168,7 +169,7 @@ const maxVersion = 1 << 60
 
 // Apply implements tiers.Applier, all or nothing.
 func (t *Tier) Apply(ctx context.Context, rs []tiers.Record, over []tiers.Cond) error {
-	if err := aligned(len(rs), len(over)); err != nil {
+	if err := engine.Aligned(len(rs), len(over)); err != nil {
 		return t.fail("apply", tiers.Key{}, err)
 	}
 	ps, bytes, err := t.prepareAll("apply", rs)
@@ -190,7 +191,7 @@ func (t *Tier) Apply(ctx context.Context, rs []tiers.Record, over []tiers.Cond) 
 		},
 		run: func(x *tx) error {
 			for i, p := range ps {
-				if err := x.apply(p, condAt(over, i)); err != nil {
+				if err := x.apply(p, tiers.CondAt(over, i)); err != nil {
 					return err
 				}
 			}
@@ -219,7 +220,7 @@ func (x *tx) raiseGaps() {
 // prepareAll makes all records ready, or answers what is wrong with each.
 func (t *Tier) prepareAll(op string, rs []tiers.Record) (ps []*packed, bytes int, err error) {
 	ps = make([]*packed, len(rs))
-	err = eachItem(len(rs), func(i int) (err error) {
+	err = engine.Each(len(rs), nil, func(i int) (err error) {
 		if ps[i], err = t.prepare(&rs[i]); err == nil {
 			bytes += ps[i].bytes()
 		}
@@ -229,46 +230,11 @@ func (t *Tier) prepareAll(op string, rs []tiers.Record) (ps []*packed, bytes int
 }
 
 func (t *Tier) batchFailed(op string, err error) error {
-	if !answer(err) {
+	if !engine.IsAnswer(err) {
 		t.failures.Add(1)
 	}
-	if items := itemErrors(nil); errors.As(err, &items) {
+	if items := engine.ItemErrors(nil); errors.As(err, &items) {
 		return err
 	}
 	return t.fail(op, tiers.Key{}, err)
-}
-
-// itemErrors are the errors of single items of a batch, each with its key.
-type itemErrors []error
-
-func (e itemErrors) Error() string { return errors.Join(e...).Error() }
-
-func (e itemErrors) Unwrap() []error { return e }
-
-// eachItem calls fn for every item and joins the errors of those that failed.
-func eachItem(n int, fn func(i int) error) error {
-	var errs itemErrors
-	for i := range n {
-		if err := fn(i); err != nil {
-			errs = append(errs, err)
-		}
-	}
-	if len(errs) == 0 {
-		return nil
-	}
-	return errs
-}
-
-func condAt(cs []tiers.Cond, i int) tiers.Cond {
-	if i < len(cs) {
-		return cs[i]
-	}
-	return tiers.Cond{}
-}
-
-func aligned(items, conds int) error {
-	if conds != 0 && conds != items {
-		return fmt.Errorf("%d conditions for %d items: give none, or one for each", conds, items)
-	}
-	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/sagestore/sagestore/internal/engine"
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -141,7 +142,7 @@ func (t *Tier) StartSession(ctx context.Context, namespace, id string) (tiers.Se
 // SeenSessions implements tiers.Sessions.
 func (t *Tier) SeenSessions(ctx context.Context, seen []tiers.Session) error {
 	if len(seen) == 0 {
-		return over(ctx)
+		return engine.Over(ctx)
 	}
 	all := slices.DeleteFunc(slices.Clone(seen), func(s tiers.Session) bool { return checkSession(s.Namespace, s.ID) != nil })
 	err := t.writer.do(ctx, &job{bytes: 64 * len(all), run: func(x *tx) error {

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/sagestore/sagestore/internal/engine"
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -110,7 +111,7 @@ func (s *snapshot) release(why error) {
 
 // lend lends fn the connection of the snapshot.
 func (s *snapshot) lend(ctx context.Context, fn func(q querier) error) error {
-	if err := over(ctx); err != nil {
+	if err := engine.Over(ctx); err != nil {
 		return err
 	}
 	s.mu.Lock()

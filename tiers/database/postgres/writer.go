@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/sagestore/sagestore/internal/engine"
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -73,7 +74,7 @@ func newWriter(t *Tier, sync bool) *writer {
 // context: a plain error as long as the job was not begun, else
 // ErrCommitUnknown.
 func (w *writer) do(ctx context.Context, j *job) error {
-	if err := over(ctx); err != nil {
+	if err := engine.Over(ctx); err != nil {
 		return err
 	}
 	j.done = make(chan struct{})
@@ -92,7 +93,7 @@ func (w *writer) do(ctx context.Context, j *job) error {
 	case <-j.done:
 		return j.err
 	default:
-		return unknown(context.Cause(ctx))
+		return engine.Unknown(context.Cause(ctx))
 	}
 }
 
@@ -381,7 +382,7 @@ func (w *writer) resolve(x *tx, jobs []*job, cause error, tries int) {
 	switch {
 	case err != nil:
 		w.t.log.WarnContext(ctx, "the outcome of a commit is not known", "place", w.t.place, "cause", cause, "asking", err)
-		answerAll(jobs, tiers.Hint(unknown(cause), "check the server of "+w.t.place+", then look at what is stored"))
+		answerAll(jobs, tiers.Hint(engine.Unknown(cause), "check the server of "+w.t.place+", then look at what is stored"))
 	case committed:
 		x.recall(ctx, jobs)
 		answerAll(jobs, nil)
