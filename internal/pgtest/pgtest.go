@@ -327,15 +327,27 @@ func (s *Server) Stop(tb testing.TB) {
 
 func (s *Server) stop(tb testing.TB, sig syscall.Signal) {
 	tb.Helper()
-	pid := s.pid(tb)
+	if err := s.Shut(sig); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// Shut ends the server by a signal to the postmaster, outside of a test, and waits
+// until all of it is gone: SIGINT ends the sessions first, SIGQUIT leaves that to the
+// recovery of the next start.
+func (s *Server) Shut(sig syscall.Signal) error {
+	pid, err := s.postmaster()
+	if err != nil {
+		return err
+	}
 	children := childrenOf(pid)
 	if err := syscall.Kill(pid, sig); err != nil {
-		tb.Fatalf("pgtest: %v", err)
+		return fmt.Errorf("pgtest: %w", err)
 	}
-	err := wait(func() bool { return !slices.ContainsFunc(append(children, pid), runs) })
-	if err != nil {
-		tb.Fatalf("pgtest: the server does not end: %v", err)
+	if err := wait(func() bool { return !slices.ContainsFunc(append(children, pid), runs) }); err != nil {
+		return fmt.Errorf("pgtest: the server does not end: %w", err)
 	}
+	return nil
 }
 
 // Freeze stops all processes of the server with SIGSTOP: the kernel still takes
@@ -364,26 +376,35 @@ func (s *Server) signalAll(tb testing.TB, sig syscall.Signal) {
 // Restart starts a server again that has ended.
 func (s *Server) Restart(tb testing.TB) {
 	tb.Helper()
-	if _, err := io.WriteString(s.commands, "\n"); err != nil {
-		tb.Fatalf("pgtest: %v", err)
-	}
-	if err := s.await(); err != nil {
+	if err := s.Again(); err != nil {
 		tb.Fatal(err)
 	}
 }
 
+// Again is Restart outside of a test.
+func (s *Server) Again() error {
+	if _, err := io.WriteString(s.commands, "\n"); err != nil {
+		return fmt.Errorf("pgtest: %w", err)
+	}
+	return s.await()
+}
+
 func (s *Server) pid(tb testing.TB) int {
 	tb.Helper()
-	text, err := os.ReadFile(filepath.Join(s.data(), "postmaster.pid"))
+	pid, err := s.postmaster()
 	if err != nil {
-		tb.Fatalf("pgtest: the server does not run: %v", err)
-	}
-	line, _, _ := strings.Cut(string(text), "\n")
-	pid, err := strconv.Atoi(line)
-	if err != nil {
-		tb.Fatalf("pgtest: %v", err)
+		tb.Fatal(err)
 	}
 	return pid
+}
+
+func (s *Server) postmaster() (int, error) {
+	text, err := os.ReadFile(filepath.Join(s.data(), "postmaster.pid"))
+	if err != nil {
+		return 0, fmt.Errorf("pgtest: the server does not run: %w", err)
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	return strconv.Atoi(line)
 }
 
 func wait(done func() bool) error {

@@ -25,20 +25,30 @@ type Proxy struct {
 	reply   []byte // what the server says that is not to be passed on; nil: all is
 	leave   bool   // after the reply nobody is let in
 	request int    // after how many bytes of a request the connection is cut; -1: it is not
+	rest    int    // after how many bytes of an answer; -1: it is not
 }
 
 // New starts a proxy in front of a TCP address. It ends with the test.
 func New(tb testing.TB, target string) *Proxy {
 	tb.Helper()
-	l, err := new(net.ListenConfig).Listen(tb.Context(), "tcp", "127.0.0.1:0")
+	p, err := Open(target)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	p := &Proxy{listener: l, target: target, conns: make(map[net.Conn]struct{}), request: -1}
+	tb.Cleanup(p.Close)
+	return p
+}
+
+// Open starts a proxy outside of a test. It ends by Close.
+func Open(target string) (*Proxy, error) {
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	p := &Proxy{listener: l, target: target, conns: make(map[net.Conn]struct{}), request: -1, rest: -1}
 	p.wg.Add(1)
 	go p.accept()
-	tb.Cleanup(p.close)
-	return p
+	return p, nil
 }
 
 // Addr answers where the proxy listens.
@@ -87,11 +97,26 @@ func (p *Proxy) LoseRequest(after int) {
 	p.request = after
 }
 
+// LoseRest cuts the connection over which the server says more than so many bytes at
+// once next, when the client has had those.
+func (p *Proxy) LoseRest(after int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rest = after
+}
+
+// Mend ends all that the methods above have said.
+func (p *Proxy) Mend() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refuse, p.reply, p.leave, p.request, p.rest = false, nil, false, -1, -1
+}
+
 // Swallow drops what the server says while it is on; what the client says
 // still reaches the server.
 func (p *Proxy) Swallow(on bool) { p.swallow.Store(on) }
 
-// Lost is how many connections were cut by LoseReply and LoseRequest.
+// Lost is how many connections were cut by LoseReply, LoseRequest and LoseRest.
 func (p *Proxy) Lost() int { return int(p.lost.Load()) }
 
 // ofServer answers how much of what the server says is passed on, and whether the
@@ -102,6 +127,10 @@ func (p *Proxy) ofServer(b []byte) (n int, cut bool) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.rest >= 0 && len(b) > p.rest {
+		n, p.rest = p.rest, -1
+		return n, true
+	}
 	if p.reply == nil || !bytes.Contains(b, p.reply) {
 		return len(b), false
 	}
@@ -180,7 +209,8 @@ func (p *Proxy) pipe(to, from net.Conn, look func([]byte) (int, bool)) {
 	p.mu.Unlock()
 }
 
-func (p *Proxy) close() {
+// Close ends the proxy and all connections.
+func (p *Proxy) Close() {
 	p.mu.Lock()
 	p.closed = true
 	p.mu.Unlock()

@@ -3,6 +3,7 @@ package proxytest_test
 import (
 	"bufio"
 	"net"
+	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -72,9 +73,12 @@ func TestProxyLosesWhatItIsTold(t *testing.T) {
 		{"that is to say all", func() {}, "", 3},
 		{"nobody is let in", func() { p.Refuse(true) }, "", 3},
 		{"and again", func() { p.Refuse(false) }, "hello\n", 3},
+		{"the reply is cut short", func() { p.LoseRest(3) }, "hel", 4},
+		{"a reply that is short is not", func() { p.LoseRest(30) }, "hello\n", 4},
+		{"what was told before is taken back", func() { p.LoseRest(1); p.LoseRequest(1); p.LoseReply("e"); p.Refuse(true); p.Mend() }, "hello\n", 4},
 	} {
 		step.tell()
-		if got, err := say("hello"); got != step.want || (err == nil) != (step.want != "") || p.Lost() != step.lost {
+		if got, err := say("hello"); got != step.want || (err == nil) != strings.HasSuffix(step.want, "\n") || p.Lost() != step.lost {
 			t.Errorf("%s: %q and %v, %d lost", step.why, got, err, p.Lost())
 		}
 	}
