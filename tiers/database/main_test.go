@@ -111,3 +111,5 @@ func TestSystem(t *testing.T) { tiertest.RunSystem(t, openIn) }
 func BenchmarkTier(b *testing.B) {
 	tiertest.Bench(b, tiertest.Config{Open: openIn, Durable: true, Shared: true})
 }
+
+func TestCarrier(t *testing.T) { tiertest.RunCarrier(t, openIn) }

@@ -79,3 +79,8 @@ func TestCommit(t *testing.T) {
 func BenchmarkTier(b *testing.B) {
 	tiertest.Bench(b, tiertest.Config{Open: opener(b, false, true), Durable: true, Shared: true})
 }
+
+func TestCarrier(t *testing.T) {
+	t.Parallel()
+	tiertest.RunCarrier(t, opener(t, false, false))
+}
