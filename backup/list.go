@@ -135,54 +135,6 @@ func unusable(err error) bool {
 	return errors.Is(err, tiers.ErrCorrupt) || errors.Is(err, tiers.ErrUnsupported) || errors.Is(err, ErrKey)
 }
 
-// Latest answers the newest verified backup, or tiers.ErrNotFound.
-func (r *Repo) Latest(ctx context.Context) (Entry, error) {
-	return r.newest(ctx, time.Time{})
-}
-
-// At answers the newest verified backup that is not younger than t, or
-// tiers.ErrNotFound.
-func (r *Repo) At(ctx context.Context, t time.Time) (Entry, error) { return r.newest(ctx, t) }
-
-func (r *Repo) newest(ctx context.Context, until time.Time) (Entry, error) {
-	all, err := r.entries(ctx)
-	if err != nil {
-		return Entry{}, fail("find backup", "", err)
-	}
-	for _, e := range all {
-		if e.Err == nil && !e.Verified.IsZero() && (until.IsZero() || !e.Manifest.Created.After(until)) {
-			return e, nil
-		}
-	}
-	err = fmt.Errorf("a verified backup: %w", tiers.ErrNotFound)
-	if len(all) > 0 {
-		err = tiers.Hint(err, "verify one of those that are there")
-	}
-	return Entry{}, fail("find backup", "", err)
-}
-
-// Show answers a backup by its id, or [Latest].
-func (r *Repo) Show(ctx context.Context, id string) (Entry, error) {
-	if id == Latest {
-		return r.Latest(ctx)
-	}
-	if !idForm.MatchString(id) {
-		return Entry{}, fail("show backup", "", tiers.Hint(fmt.Errorf("%.60q is no id of a backup: %w", id, tiers.ErrNotFound), "list them"))
-	}
-	objects, err := r.objects(ctx, id+"/")
-	if err != nil {
-		return Entry{}, fail("show backup", id, err)
-	}
-	e, err := r.entry(ctx, id, objects[id])
-	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("there is no such backup: %w", tiers.ErrNotFound)
-	}
-	if err != nil {
-		return Entry{}, fail("show backup", id, err)
-	}
-	return e, nil
-}
-
 // manifest reads the manifest of a backup. Of one that can't be used it answers the
 // number, as far as that can be read.
 func (r *Repo) manifest(ctx context.Context, id string) (Manifest, bool, error) {

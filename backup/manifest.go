@@ -277,15 +277,18 @@ func checkMAC(keys [][]byte, of string, b []byte, mac string) (authentic bool, e
 		return false, nil
 	}
 	if mac == "" {
-		return false, tiers.Hint(fmt.Errorf("%w: it is not signed", ErrKey), "it was made without a key, or somebody took the signature away")
+		return false, tiers.Hint(fmt.Errorf("%w: it is not signed", ErrKey), unsignedHint)
 	}
 	for _, key := range keys {
 		if hmac.Equal([]byte(mac), []byte(macOf(key, of, b))) {
 			return true, nil
 		}
 	}
-	return false, tiers.Hint(fmt.Errorf("%w: its signature was made with another key, or not for this content", ErrKey),
-		"check the key of the backups")
+	which := "signing_key"
+	if n := len(keys) - 1; n > 0 {
+		which = fmt.Sprintf("signing_key or the %d of signing_keys_old", n)
+	}
+	return false, tiers.Hint(fmt.Errorf("%w: its signature was made with another key than %s, or not for this content", ErrKey, which), otherKeyHint)
 }
 
 // maxNumber bounds the numbers that are believed of what can't be checked, so that

@@ -106,7 +106,7 @@ func Webhook(to string) func(ctx context.Context, n Notice) error {
 func Command(command []string) func(ctx context.Context, n Notice) error {
 	return func(ctx context.Context, n Notice) error {
 		if len(command) == 0 {
-			return tiers.Hint(errors.New("there is no command to run"), "name one")
+			return tiers.Hint(errors.New("there is no command to run"), "name one under backup.on_success or backup.on_failure")
 		}
 		body, err := json.Marshal(n)
 		if err != nil {

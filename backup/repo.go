@@ -77,18 +77,18 @@ func Open(b Bucket, o Options) (*Repo, error) {
 		return nil, errors.New("open backups: there is no bucket")
 	}
 	if n := len(o.Key); n > 0 && n < minKey {
-		return nil, fmt.Errorf("open backups: %w: the signing key has %d bytes, at least %d are needed", ErrKey, n, minKey)
+		return nil, badKey("signing_key", "`openssl rand -base64 32` makes one", "the signing key has %d bytes, at least %d are needed", n, minKey)
 	}
 	r.o.Key = slices.Clone(o.Key)
 	r.o.OldKeys = nil
 	for i, k := range o.OldKeys {
 		if len(k) < minKey {
-			return nil, fmt.Errorf("open backups: %w: old signing key %d has %d bytes, at least %d are needed", ErrKey, i+1, len(k), minKey)
+			return nil, badKey("signing_keys_old", "take it out, or write it as it was when it signed", "old signing key %d has %d bytes, at least %d are needed", i+1, len(k), minKey)
 		}
 		r.o.OldKeys = append(r.o.OldKeys, slices.Clone(k))
 	}
 	if len(r.o.OldKeys) > 0 && len(o.Key) == 0 {
-		return nil, fmt.Errorf("open backups: %w: there are old signing keys and no new one", ErrKey)
+		return nil, badKey("signing_key", "name the one that signs from now on", "there are old signing keys and no new one")
 	}
 	r.o.Abandoned = cmp.Or(o.Abandoned, DefaultAbandoned)
 	if r.o.Clock == nil {
@@ -97,18 +97,25 @@ func Open(b Bucket, o Options) (*Repo, error) {
 	for i, text := range o.Recipients {
 		rs, err := age.ParseRecipients(strings.NewReader(text))
 		if err != nil {
-			return nil, fmt.Errorf("open backups: %w: recipient %d: %w", ErrKey, i+1, err)
+			return nil, badKey("recipients", "write public keys of age, age1...; age-keygen -y shows that of a private one", "recipient %d: %w", i+1, err)
 		}
 		r.recipients = append(r.recipients, rs...)
 	}
 	for i, text := range o.Identities {
 		ids, err := age.ParseIdentities(strings.NewReader(text))
 		if err != nil { // its text may repeat the secret
-			return nil, fmt.Errorf("open backups: %w: identity %d is none of age's", ErrKey, i+1)
+			return nil, badKey("identities", "write private keys of age, AGE-SECRET-KEY-1..., as age-keygen makes them", "identity %d is none of age's", i+1)
 		}
 		r.identities = append(r.identities, ids...)
 	}
 	return r, nil
+}
+
+// badKey is the error of a key that can't be used, under the name that it has in the
+// configuration.
+func badKey(name, hint, format string, args ...any) error {
+	err := fmt.Errorf("%w: "+format, append([]any{ErrKey}, args...)...)
+	return &tiers.Error{Op: "open backups", Err: err, Hint: "backup." + name + ": " + hint}
 }
 
 // keys are those whose signatures count, the one that signs first.
@@ -135,7 +142,7 @@ func (r *Repo) copies(format string) (tiers.Copies, error) {
 		}
 	}
 	return nil, tiers.Hint(fmt.Errorf("%w: nothing here reads a copy in the format %.40q", tiers.ErrUnsupported, format),
-		"open the repository with the drivers of its stores")
+		"use a program that has the driver which wrote it: its Copies belong into the Options of the repository")
 }
 
 // newID answers an id that begins with the time.
@@ -209,7 +216,10 @@ func fail(op, id string, err error) error {
 		op += " " + id
 	}
 	if errors.Is(err, syscall.ENOSPC) && !errors.Is(err, tiers.ErrFull) {
-		err = tiers.Hint(fmt.Errorf("%w: %w", tiers.ErrFull, err), "make room and try again; nothing was replaced")
+		err = fmt.Errorf("%w: %w", tiers.ErrFull, err)
+		if e, ok := errors.AsType[*tiers.Error](err); !ok || e.Hint == "" {
+			err = tiers.Hint(err, "make room there, or name another place (backup.dest, backup.temp, --to), and try again")
+		}
 	}
 	return tiers.Fail(op, "", tiers.Key{}, err)
 }

@@ -70,7 +70,7 @@ func (r *Repo) Restore(ctx context.Context, id string, o RestoreOptions) (done R
 		return Restored{}, err
 	}
 	if o.Store != "" && w.m.Store != o.Store && !o.Adopt {
-		return Restored{}, tiers.Hint(fmt.Errorf("%w: it is of store %q, not of %q", tiers.ErrConflict, w.m.Store, o.Store), "adopt it if it is meant")
+		return Restored{}, tiers.Hint(fmt.Errorf("%w: it is of store %q, not of %q", tiers.ErrConflict, w.m.Store, o.Store), "add --adopt (Adopt of the options) if it is meant")
 	}
 	if err := r.complete(ctx, &w.m); err != nil {
 		return Restored{}, err
@@ -294,7 +294,7 @@ func (w *restore) inPlace(ctx context.Context) (done Restored, err error) {
 	// From here on the restore happens, whatever becomes of this process.
 	done = Restored{ID: w.m.ID, Places: places, Replaced: m.replaced(), Report: w.v.report}
 	if err := m.roll(dir, w.r.at); err != nil {
-		return done, tiers.Hint(fmt.Errorf("the restore is decided and not finished: %w", err), "mend the cause and open the store, which finishes it")
+		return done, tiers.Hint(fmt.Errorf("the restore is decided and not finished: %w", err), "mend the cause, then open the store, as `sagestore doctor` does: that finishes it")
 	}
 	return done, nil
 }
@@ -435,7 +435,7 @@ func checkEmpty(dir string) error {
 		return nil
 	}
 	if err == nil && len(names) > 0 {
-		err = tiers.Hint(fmt.Errorf("%s: %w", dir, tiers.ErrExists), "restore into a directory that is empty or not there")
+		err = tiers.Hint(fmt.Errorf("%s: %w", dir, tiers.ErrExists), "restore into a directory that is empty or not there, with --to (To of the options)")
 	}
 	return err
 }

@@ -54,7 +54,7 @@ func (r *Repo) checkRoom(n needs) error {
 		if bytes > free[disk] {
 			slices.Sort(at[disk])
 			errs = append(errs, tiers.Hint(fmt.Errorf("%w: about %s are needed in %q, and %s are free", tiers.ErrFull, inMiB(bytes), at[disk], inMiB(free[disk])),
-				"make room there, or name another place"))
+				"make room there, or name another place: backup.dest for the backups, backup.temp for what is unpacked, --to for what is restored beside"))
 		}
 	}
 	return errors.Join(errs...)

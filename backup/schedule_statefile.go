@@ -35,7 +35,7 @@ func (f stateFile) Load(context.Context) (State, error) {
 	}
 	s, err := parseState(b)
 	if err != nil {
-		return State{}, tiers.Hint(f.fail("load", err), "remove the file: a new one is written, and nothing is missed but what it knew of the clock")
+		return State{}, tiers.Hint(f.fail("load", err), "remove "+string(f)+": a new one is written, and nothing is missed but what it knew of the clock")
 	}
 	return s, nil
 }

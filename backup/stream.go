@@ -133,7 +133,7 @@ func openPart(ctx context.Context, b Bucket, id string, p *PartInfo, ids []age.I
 
 // unseal decrypts what encode has encrypted.
 func unseal(r io.Reader, ids []age.Identity) (io.Reader, error) {
-	const hint = "give the identity of one of its recipients"
+	const hint = "add the private key of one of its recipients to backup.identities"
 	if len(ids) == 0 {
 		return nil, tiers.Hint(fmt.Errorf("%w: it is encrypted, and there is no identity", ErrKey), hint)
 	}

@@ -145,7 +145,7 @@ func (v *verification) run(ctx context.Context) (_ Report, err error) {
 		v.report.Bytes += p.Plain.Bytes
 	}
 	if v.report.Damaged > 0 && v.report.Decoded == 0 {
-		return v.report, tiers.Hint(errNothingRead, "see that the codecs and keys are those of the store")
+		return v.report, tiers.Hint(errNothingRead, "see that encryption.keys, and the codecs of the program, are those of the store")
 	}
 	v.report.Rehearsed = v.rehearse
 	v.report.Took = v.r.o.Clock.Now().Sub(begun)
@@ -309,7 +309,7 @@ func sameRows(want, got map[string]int64) error {
 func (v *verification) decode(ctx context.Context, c tiers.Copy, part string, s tiers.Space, listed bool) error {
 	if v.r.o.Decode == nil {
 		return tiers.Hint(fmt.Errorf("%w: nothing here decodes the records of %s", tiers.ErrUnsupported, s.Category),
-			"open the repository with the codecs and keys of the store")
+			"set Decode in the options of the repository, with the codecs and keys of the store")
 	}
 	all := v.rehearse
 	for rec, err := range c.Records(ctx, s) {

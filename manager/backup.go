@@ -108,7 +108,7 @@ func (c *core) backupOnce(ctx context.Context, repo *backup.Repo, o backupOption
 // freeze answers the store as it is at one instant.
 func (c *core) freeze(ctx context.Context, o backupOptions) (s backup.Source, err error) {
 	if c.plan.InMemory {
-		return s, tiers.Hint(fmt.Errorf("%w: the whole store lives in memory", tiers.ErrUnsupported), "give the categories that matter another tier")
+		return s, tiers.Hint(fmt.Errorf("%w: the whole store lives in memory", tiers.ErrUnsupported), "take in_memory out, and give the categories that matter another tier (categories.NAME.tier)")
 	}
 	system, ok := tiers.As[tiers.Freezer](c.systemTier)
 	if !ok {

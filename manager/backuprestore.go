@@ -41,7 +41,7 @@ func (b *Backups) Restore(ctx context.Context, id string, o RestoreOptions) (don
 	}
 	if o.To != "" {
 		if problem := b.core.plan.BackupPlace(o.To); problem != "" {
-			return done, tiers.Fail("restore backup "+e.ID, "", tiers.Key{}, tiers.Hint(fmt.Errorf("%w: %s", tiers.ErrUnsupported, problem), "name another directory"))
+			return done, tiers.Fail("restore backup "+e.ID, "", tiers.Key{}, tiers.Hint(fmt.Errorf("%w: %s", tiers.ErrUnsupported, problem), "name another directory with --to (To of the options)"))
 		}
 		done.Restored, err = b.repo.Restore(ctx, e.ID, backup.RestoreOptions{To: o.To, Progress: o.Progress})
 		return done, err

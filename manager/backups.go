@@ -91,7 +91,7 @@ func newBackups(ctx context.Context, c *core) (*Backups, error) {
 	plan := c.plan.Backup
 	if c.plan.InMemory {
 		return nil, tiers.Hint(fmt.Errorf("%w: the whole store lives in memory, so there is nothing to back up", tiers.ErrUnsupported),
-			"give the categories that matter another tier")
+			"take in_memory out, and give the categories that matter another tier (categories.NAME.tier)")
 	}
 	if problem := c.plan.BackupPlace(plan.Dest); problem != "" {
 		return nil, tiers.Hint(fmt.Errorf("%w: backup.dest: %s", tiers.ErrUnsupported, problem), "name another place under backup.dest")
@@ -248,7 +248,7 @@ func (b *Backups) lock() (unlock func(), err error) { return b.core.lockBackups(
 func (c *core) lockBackups() (unlock func(), err error) {
 	unlock, owner, err := c.tryBackups()
 	if err == nil && unlock == nil {
-		err = tiers.Hint(fmt.Errorf("%w: another backup is under way%s", tiers.ErrConflict, owner), "wait for it to end")
+		err = tiers.Hint(fmt.Errorf("%w: another backup, a prune or a restore of categories is under way%s", tiers.ErrConflict, owner), "wait until it ends, or end that process; the lock ends with it")
 	}
 	return unlock, err
 }
