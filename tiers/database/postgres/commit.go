@@ -200,8 +200,9 @@ func (x *tx) carryOut(d *decision) (out tiers.Committed, err error) {
 		}
 		x.setFact(d.OnlyOnce, d.OnceValue)
 	}
-	x.change(func() { x.ids[d.ID] = false })
-	x.ids[d.ID] = true
+	n := len(x.begun)
+	x.change(func() { x.ids[d.ID], x.begun = false, x.begun[:n] })
+	x.ids[d.ID], x.begun = true, append(x.begun, d.ID)
 	out.Saves, out.Rows = make([]tiers.Record, len(d.Saves)), make([]tiers.Row, len(d.Rows))
 	for i, p := range d.saves {
 		if p == nil {

@@ -23,8 +23,10 @@
 //
 // When the answer to a COMMIT gets lost, the writer asks the server what became of
 // the transaction, by its number and behind the same lock, before it tells its
-// callers. Nothing is written twice. Only when the server can't be asked for a while
-// the answer is tiers.ErrCommitUnknown.
+// callers. A server that has crashed meanwhile may have given the number away again; then
+// the ids of the transactions in it are asked for. Nothing is written twice. Only when
+// the server can't be asked for a while, or has crashed and there are no ids, the answer
+// is tiers.ErrCommitUnknown.
 //
 // # Time
 //

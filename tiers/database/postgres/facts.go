@@ -37,7 +37,7 @@ func (x *tx) setFact(name string, value []byte) {
 // writeRest says what is to be written of facts, sessions and transactions.
 func (x *tx) writeRest(b *pgx.Batch) {
 	sql := x.w.t.sql
-	var names, ids []string
+	var names []string
 	var values [][]byte
 	for name, f := range x.facts {
 		if f.put {
@@ -47,13 +47,8 @@ func (x *tx) writeRest(b *pgx.Batch) {
 	if len(names) > 0 {
 		b.Queue(sql(putFacts), names, values)
 	}
-	for id, committed := range x.ids {
-		if committed {
-			ids = append(ids, id)
-		}
-	}
-	if len(ids) > 0 {
-		b.Queue(sql(putCommits), ids, x.time)
+	if len(x.begun) > 0 {
+		b.Queue(sql(putCommits), x.begun, x.time)
 	}
 	x.writeSessions(b)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -207,6 +208,59 @@ func TestRestartOfTheServerIsSurvived(t *testing.T) {
 			t.Errorf("%s and started again another handle gets the lock: %v, %v", name, ok, err)
 		}
 		unlock()
+	}
+}
+
+// A server that crashes forgets the numbers that it gave to transactions which it lost,
+// and gives them away again.
+func TestCommitThatGotLostInACrashIsNotTakenForAnother(t *testing.T) {
+	t.Parallel()
+	srv := pgtest.Start(t, pgtest.Config{NoSync: true})
+	w := open1(t, Config{URL: srv.URL("postgres")}).writer
+	lost := func(ids ...string) *tx {
+		t.Helper()
+		c, err := w.t.write.Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Release()
+		x := newTx(&writer{t: w.t, conn: c}, nil)
+		if err := x.begin(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		x.begun = ids
+		return x
+	}
+	for _, stop := range []struct {
+		why   string
+		how   syscall.Signal
+		crash bool
+	}{{"it crashes", syscall.SIGQUIT, true}, {"it is killed", syscall.SIGKILL, true}, {"it is stopped", syscall.SIGINT, false}} {
+		x := lost()
+		if err := srv.Shut(stop.how); err != nil {
+			t.Fatal(err)
+		}
+		srv.Restart(t)
+		if committed, err := w.outcome(t.Context(), x); committed || err != nil {
+			t.Errorf("%s: the transaction that got lost is committed: %v, %v", stop.why, committed, err)
+		}
+		for i := range 5 { // of which one has the number
+			commit := tiers.Commit{ID: fmt.Sprint(stop.why, i), Saves: []tiers.Record{record("k", "v")}}
+			if _, err := w.t.Commit(t.Context(), commit); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if committed, err := w.outcome(t.Context(), x); committed || (err != nil) != stop.crash {
+			t.Errorf("%s: the transaction that got lost is committed: %v, %v", stop.why, committed, err)
+		}
+		x.begun = []string{"lost"}
+		if committed, err := w.outcome(t.Context(), x); committed || err != nil {
+			t.Errorf("%s: the transaction that got lost is committed: %v, %v", stop.why, committed, err)
+		}
+		x.begun = []string{fmt.Sprint(stop.why, 3)}
+		if committed, err := w.outcome(t.Context(), x); committed != stop.crash || err != nil {
+			t.Errorf("%s: a transaction that was committed is: %v, %v", stop.why, committed, err)
+		}
 	}
 }
 

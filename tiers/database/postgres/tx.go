@@ -18,6 +18,7 @@ type tx struct {
 	w     *writer
 	wants *wants
 	xid   string // number of the transaction
+	life  string // of the server, see lifeSQL
 
 	time   int64         // of the group, in microseconds
 	mark   tiers.Version // the highest version that was issued
@@ -34,6 +35,7 @@ type tx struct {
 	facts    map[string]*fact
 	sessions map[sessionKey]*session
 	ids      map[string]bool // of transactions: whether they were committed
+	begun    []string        // those of this group
 	gaps     bool            // records may have come without a text
 	seen     []tiers.Session // to be raised
 
@@ -96,7 +98,11 @@ const (
 	takeTurn = `SELECT pg_advisory_xact_lock($1)`
 	// After the lock, in a statement of its own: so it sees what the one before has
 	// committed.
-	lookUp = `SELECT ` + clockSQL + `, last_value, pg_current_xact_id()::text FROM ~.version`
+	lookUp = `SELECT ` + clockSQL + `, last_value, pg_current_xact_id()::text, ` + lifeSQL + ` FROM ~.version`
+	// lifeSQL names the time between two crashes of the server: with one it loses what it
+	// has counted, and begins to count anew. It is another one as well after somebody has
+	// reset the counters.
+	lifeSQL = `(SELECT coalesce(extract(epoch FROM stats_reset)::text, '') FROM pg_stat_bgwriter)`
 	// clockSQL is the server's time in microseconds.
 	clockSQL = `(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
 	setMark  = `SELECT setval('~.version', $1)`
@@ -117,7 +123,7 @@ func (x *tx) begin(ctx context.Context) error {
 	}
 	b.Queue(takeTurn, lockKey(t.schema, "writer"))
 	b.Queue(t.sql(lookUp)).QueryRow(func(row pgx.Row) error {
-		if err := row.Scan(&x.time, &x.stored, &x.xid); err != nil {
+		if err := row.Scan(&x.time, &x.stored, &x.xid, &x.life); err != nil {
 			return err
 		}
 		if now := t.now(); now != nil {

@@ -395,19 +395,26 @@ func (w *writer) resolve(x *tx, jobs []*job, cause error, tries int) {
 
 // outcome asks, behind the lock that the transaction had: once it is free, the
 // transaction is over.
+//
+// A server that has crashed since may have given the number of a transaction that got
+// lost to another one. Then only the ids that it was to store tell what became of it.
 func (w *writer) outcome(ctx context.Context, x *tx) (committed bool, err error) {
 	clock := tiers.SystemClock()
 	for {
-		var status *string
-		status, err = w.statusOf(ctx, x.xid)
+		var s status
+		s, err = w.statusOf(ctx, x)
 		switch {
 		case err != nil:
-		case status == nil:
+		case s.life != x.life && len(x.begun) > 0:
+			return s.found, nil
+		case s.of == nil:
 			return false, errors.New("the server has forgotten the transaction")
-		case *status == "committed":
-			return true, nil
-		case *status == "aborted":
+		case *s.of == "aborted":
 			return false, nil
+		case *s.of == "committed" && s.life != x.life:
+			return false, errors.New("the server has crashed, and may have used the number of the transaction again")
+		case *s.of == "committed":
+			return true, nil
 		}
 		if pause := clock.Sleep(ctx, 50*time.Millisecond); pause != nil {
 			return false, errors.Join(err, pause)
@@ -415,15 +422,32 @@ func (w *writer) outcome(ctx context.Context, x *tx) (committed bool, err error)
 	}
 }
 
-func (w *writer) statusOf(ctx context.Context, xid string) (status *string, err error) {
+// status is what a server says of a transaction.
+type status struct {
+	life  string
+	of    *string // the transaction of that number; nil: forgotten
+	found bool    // the id that it was to store
+}
+
+const (
+	// A number that was not given yet is of a transaction that got lost.
+	askStatus = `SELECT ` + lifeSQL + `, CASE WHEN $1::text::xid8 < pg_snapshot_xmax(pg_current_snapshot()) THEN pg_xact_status($1::text::xid8) ELSE 'aborted' END,
+		EXISTS (SELECT FROM ~.commits WHERE id = $2)`
+)
+
+func (w *writer) statusOf(ctx context.Context, x *tx) (s status, err error) {
 	tx, err := w.t.write.Begin(ctx)
 	if err != nil {
-		return nil, err
+		return s, err
 	}
 	defer func() { _ = tx.Rollback(ctx) }()
 	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", lockKey(w.t.schema, "writer")); err != nil {
-		return nil, err
+		return s, err
 	}
-	err = tx.QueryRow(ctx, "SELECT pg_xact_status($1::text::xid8)", xid).Scan(&status)
-	return status, err
+	id := "" // which is none
+	if len(x.begun) > 0 {
+		id = x.begun[0] // they are stored together
+	}
+	err = tx.QueryRow(ctx, w.t.sql(askStatus), x.xid, id).Scan(&s.life, &s.of, &s.found)
+	return s, err
 }
