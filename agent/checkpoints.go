@@ -27,7 +27,16 @@ const latest = "latest"
 // configuration is removed: the oldest automatic ones first, then the oldest
 // others, never a kept one or this one. If that fails, the checkpoint is made all
 // the same.
+//
+// What it shows is not read, so that it costs one small record: a checkpoint of what
+// was damaged by other means than a Store fails its integrity check when it is read.
+// [Store.CheckpointVerified] refuses to make that one.
 func (s *Store) Checkpoint(ctx context.Context, in CheckpointInfo) (CheckpointInfo, error) {
+	return s.makeCheckpoint(ctx, in, func(*edit, CheckpointInfo) error { return nil })
+}
+
+// makeCheckpoint makes a checkpoint unless check finds something wrong with it.
+func (s *Store) makeCheckpoint(ctx context.Context, in CheckpointInfo, check func(*edit, CheckpointInfo) error) (CheckpointInfo, error) {
 	var out CheckpointInfo
 	err := s.update(ctx, turn{agent: in.AgentID}, func(s *Store) (err error) {
 		e, err := s.openAgent(ctx, in.AgentID)
@@ -35,6 +44,9 @@ func (s *Store) Checkpoint(ctx context.Context, in CheckpointInfo) (CheckpointIn
 			return err
 		}
 		out, err = e.checkpoint(ctx, in)
+		if err == nil {
+			err = check(e, out)
+		}
 		if err != nil {
 			return err
 		}
@@ -59,6 +71,9 @@ func (s *Store) openAgent(ctx context.Context, id string) (*edit, error) {
 	led, found, err := load[ledger](ctx, s, s.state, atLedger+au)
 	if err == nil && !found {
 		err = corrupt(atLedger+au, errors.New("it is missing"))
+	}
+	if err == nil && led.AgentID != id {
+		err = corrupt(atLedger+au, fmt.Errorf("it is that of agent %q", led.AgentID))
 	}
 	return s.edit(au, led), err
 }

@@ -10,14 +10,15 @@ import (
 // Recount counts an agent's records again, and takes what is there for right. It is
 // for after records were changed by other means than a Store, by hand for example:
 // until then checkpoints of that agent do not pass their integrity check. Checkpoints
-// that show what was changed never will again.
+// that show what was changed never will again. What can't be read stays: see
+// [Store.Repair].
 func (s *Store) Recount(ctx context.Context, agentID string) error {
 	err := s.update(ctx, turn{agent: agentID}, func(s *Store) error {
 		e, err := s.openAgent(ctx, agentID)
 		if err != nil {
 			return err
 		}
-		if err := e.recount(ctx); err != nil {
+		if err := e.recount(ctx, true); err != nil {
 			return err
 		}
 		if err := e.flush(ctx); err != nil {
@@ -28,10 +29,13 @@ func (s *Store) Recount(ctx context.Context, agentID string) error {
 	return fail("recount", categoryState, agentID, err)
 }
 
-// recount makes the counts what the records say. Neither they nor the ledger are
-// saved.
-func (e *edit) recount(ctx context.Context) error {
-	own, err := e.unit(ctx, "")
+// recount makes the counts what the records say, and with reindex the index of
+// messages as well. Neither they nor the ledger are saved.
+func (e *edit) recount(ctx context.Context, reindex bool) error {
+	if err := e.recountPoints(ctx); err != nil {
+		return err
+	}
+	own, _, err := e.unitAnew(ctx, "")
 	if err != nil {
 		return err
 	}
@@ -55,10 +59,16 @@ func (e *edit) recount(ctx context.Context) error {
 		if err := e.decode(head.raw, &h); err != nil {
 			return corrupt(prefix+head.rest, err)
 		}
-		u, err := e.unit(ctx, h.Inner)
+		u, anew, err := e.unitAnew(ctx, h.Inner)
 		if err != nil {
 			return err
 		}
+		if reindex || anew {
+			if err := e.placed(ctx, u, h.Inner); err != nil {
+				return err
+			}
+		}
+		u.Dead = false
 		u.totals = totals{Conversations: 1}
 		u.count(partHead+head.rest, head.raw, 1)
 		if u.Messages, err = e.countAll(ctx, u, e.conversations, messagePrefix(e.au, h.Inner), partMessage+h.Inner+"/"); err != nil {

@@ -82,7 +82,7 @@ func (s *Store) restore(ctx context.Context, agentID, id string, o RestoreOption
 	if err != nil {
 		return before, err
 	}
-	if err := e.recount(ctx); err != nil {
+	if err := e.recount(ctx, false); err != nil {
 		return before, err
 	}
 	if err := e.flush(ctx); err != nil {

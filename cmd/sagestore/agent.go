@@ -16,10 +16,10 @@ import (
 )
 
 func (a *app) agentCommand() *cobra.Command {
-	return group("agent", "Show and delete agents",
+	return group("agent", "Show, repair and delete agents",
 		`An agent is what a program keeps with package agent: its state, its conversations and
 its checkpoints.`,
-		a.agentListCommand(), a.agentShowCommand(), a.agentDeleteCommand())
+		a.agentListCommand(), a.agentShowCommand(), a.agentRepairCommand(), a.agentDeleteCommand())
 }
 
 // withAgents opens the store for fn, unless nobody could share its agents.

@@ -151,7 +151,8 @@ func (a *app) checkpointCreateCommand() *cobra.Command {
 		Use:   "create AGENT",
 		Short: "Make a checkpoint of an agent",
 		Long: `Make a checkpoint of an agent with all its conversations, or of one of them, and print
-its id. Afterwards, what is more than the maximum of the configuration is removed, the
+its id. All that it shows is read before: where it was damaged, nothing is stored, and the
+error (1) names the conversation and the message. Afterwards, what is more than the maximum of the configuration is removed, the
 oldest automatic ones first, but never a tagged one.`,
 		Example: `  sagestore checkpoint create support --name 'Before the move' --tag`,
 		Args:    count(1, 1),
@@ -174,7 +175,7 @@ oldest automatic ones first, but never a tagged one.`,
 			}
 			in.AgentID = args[0]
 			return a.withAgents(c.Context(), func(s *agent.Store) error {
-				made, err := s.Checkpoint(c.Context(), in)
+				made, err := s.CheckpointVerified(c.Context(), in)
 				if err != nil {
 					return err
 				}

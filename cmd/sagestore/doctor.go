@@ -15,7 +15,7 @@ import (
 )
 
 func (a *app) doctorCommand() *cobra.Command {
-	var epoch, yes bool
+	var epoch, yes, deep bool
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check the store and say what to do",
@@ -25,21 +25,31 @@ tier, and what waits in the journal. Each line begins with "ok", with "note" for
 advice, or with "fix" for a finding; the line after it says what to do. It ends
 with 0 when nothing has to be fixed, and else with 1.
 
+With --deep everything of agents is read as well: their records, counts, indexes and
+checkpoints. It takes as long as there is much of it.
+
 With --new-epoch it does something else: a store that was copied with its data
 directory gets an epoch of its own, which nobody may have open meanwhile. Until then it
 shares the entries in Redis with the store it was copied from, and each answers what
 the other has saved.`,
 		Example: `  sagestore doctor
+  sagestore doctor --deep
   sagestore doctor --json`,
 		Args: count(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
+			if !deep && c.Flags().Changed("namespace") {
+				return usagef("leave it out, or add --deep", "--namespace is for --deep")
+			}
+			if epoch && deep {
+				return usagef("leave one of both out", "--new-epoch and --deep exclude each other")
+			}
 			if epoch {
 				return a.newEpoch(c.Context(), yes)
 			}
 			if yes {
 				return usagef("leave it out, or add --new-epoch", "--yes is for --new-epoch")
 			}
-			findings, err := a.diagnose(c)
+			findings, err := a.diagnose(c, deep)
 			if err != nil {
 				return err
 			}
@@ -55,6 +65,8 @@ the other has saved.`,
 		},
 	}
 	c.Flags().BoolVar(&a.json, "json", false, "print JSON")
+	c.Flags().BoolVar(&deep, "deep", false, "read everything of agents as well")
+	c.Flags().StringVar(&a.namespace, "namespace", "", "`name` of the namespace whose agents --deep reads")
 	c.Flags().BoolVar(&epoch, "new-epoch", false, "give a store that was copied an epoch of its own, in place of the check")
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask before --new-epoch")
 	return c
@@ -87,7 +99,7 @@ func (a *app) newEpoch(ctx context.Context, yes bool) error {
 }
 
 // diagnose answers what there is to say. An error is that it was interrupted.
-func (a *app) diagnose(c *cobra.Command) (findings []tiers.Finding, err error) {
+func (a *app) diagnose(c *cobra.Command, deep bool) (findings []tiers.Finding, err error) {
 	e, file, err := a.effective()
 	if err != nil {
 		return unusable("configuration", err, "see docs/CONFIG.md"), nil
@@ -105,6 +117,11 @@ func (a *app) diagnose(c *cobra.Command) (findings []tiers.Finding, err error) {
 				f.Hint += "; `sagestore journal list` shows them"
 			}
 			findings = append(findings, f)
+		}
+		if deep {
+			findings = append(findings, a.damage(c, m)...)
+		} else {
+			findings = append(findings, a.unlooked(c, m)...)
 		}
 		return nil
 	})

@@ -90,6 +90,8 @@ func inFlags(hint string) string {
 	switch {
 	case strings.HasPrefix(hint, "OrOlder "):
 		return "--or-older" + strings.TrimPrefix(hint, "OrOlder")
+	case strings.Contains(hint, "Repair takes"):
+		return "no checkpoint was made; sagestore agent repair takes what can be read for right, sagestore checkpoint restore goes back to a sound checkpoint"
 	case strings.Contains(hint, "Start makes one"):
 		return "sagestore session list shows those that are there"
 	case strings.Contains(hint, "told to recreate it"):
