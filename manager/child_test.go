@@ -26,6 +26,13 @@ func child(run string) int {
 		}
 		return 0
 	}
+	if run == "carry" {
+		if err := carryingChild(ctx); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		return 0
+	}
 	if run == "obey" {
 		if err := obey(ctx); err != nil {
 			fmt.Fprintln(os.Stderr, err)

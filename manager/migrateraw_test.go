@@ -34,3 +34,8 @@ func (m *Manager) ApplyRaw(ctx context.Context, tier string, rs ...tiers.Record)
 	}
 	return a.Apply(ctx, rs, nil)
 }
+
+// StartRawSession makes a session as the first call within it does.
+func (m *Manager) StartRawSession(ctx context.Context, namespace, id string) (tiers.Session, error) {
+	return m.core.system.StartSession(ctx, namespace, id)
+}

@@ -196,6 +196,9 @@ func (c *core) openAll(ctx context.Context, drivers tiers.Drivers) error {
 	if c.facts, err = readFacts(ctx, c.system, c.clock); err != nil {
 		return fmt.Errorf("read the system store: %w", err)
 	}
+	if c.facts.get(factCarrying) != "" {
+		return unfinished()
+	}
 	if err := c.openRest(ctx, drivers); err != nil {
 		return err
 	}
@@ -215,6 +218,9 @@ func (c *core) learnEpoch(ctx context.Context) error {
 	}
 	epoch, err := c.system.Fact(ctx, factEpoch)
 	if errors.Is(err, tiers.ErrNotFound) {
+		if text, err := c.system.Fact(ctx, factCarrying); err == nil && len(text) > 0 {
+			return unfinished()
+		}
 		epoch, err = c.system.SetFact(ctx, factEpoch, []byte(hex.EncodeToString(id)), true)
 	}
 	if err != nil {
