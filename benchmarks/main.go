@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"regexp"
 	"runtime/pprof"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -34,6 +35,7 @@ func run(ctx context.Context) error {
 	dir := flag.String("dir", "", "where the stores are made (default: a temporary directory)")
 	backupMiB := flag.Int64("backup", 0, "measure backups of a store of so many MiB, and nothing else")
 	agents := flag.Int("agents", 0, "measure agents with so many messages and checkpoints, such as 100000, and nothing else")
+	rtt := flag.Duration("rtt", 0, "how much longer a round trip to Redis takes, as over a network")
 	cpu := flag.String("cpuprofile", "", "write a profile there")
 	flag.Parse()
 	match, err := regexp.Compile(*only)
@@ -68,6 +70,14 @@ func run(ctx context.Context) error {
 		fmt.Fprintln(os.Stderr, "without Redis:", err)
 	}
 	defer stop()
+	if server != "" && *rtt > 0 {
+		addr, end, err := farAway(ctx, strings.TrimPrefix(server, "redis://"), *rtt)
+		if err != nil {
+			return err
+		}
+		defer end()
+		server = "redis://" + addr
+	}
 
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "work\tagainst\tours\traw\tmeasured (low to high)\tmust\taim\t")
