@@ -13,6 +13,7 @@ import (
 // migrateFlags are the flags of migrate.
 type migrateFlags struct {
 	category        string
+	from, to        string // files of configurations
 	dryRun, stopped bool
 }
 
@@ -20,26 +21,38 @@ func (a *app) migrateCommand() *cobra.Command {
 	var f migrateFlags
 	c := &cobra.Command{
 		Use:   "migrate",
-		Short: "Move a category to another tier",
+		Short: "Move a category to another tier, or the store to another engine",
 		Long: `Move the records of a category, of all namespaces, from the tier where they are to the
 one that the configuration names for it now. Stop the program first, change the tier of
 the category, then run this. The records keep their versions, times and expiry. They are
 copied, read back and compared before the new tier becomes the home, and only then
-removed from the old one. When it was interrupted, run it again: it goes on.`,
+removed from the old one. When it was interrupted, run it again: it goes on.
+
+With --from and --to move the whole database between SQLite and PostgreSQL: the records of
+all categories, sessions, transactions, what was done once and the journal, with versions,
+times and expiry. --from is the configuration until now, --to the new one, which differs in
+the database only, and whose database is empty. What is left stays as it was.`,
 		Example: `  sagestore migrate --category session.preferences --dry-run
-  sagestore migrate --category session.preferences`,
+  sagestore migrate --category session.preferences
+  sagestore migrate --from sagestore.yaml --to postgres.yaml --stopped`,
 		Args: count(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := notEmpty(c, "category"); err != nil {
+			if err := notEmpty(c, "category", "from", "to"); err != nil {
 				return err
 			}
-			if f.category == "" {
-				return usagef("usage: sagestore migrate --category NAME", "it does not say what to move")
+			const usage = "usage: sagestore migrate --category NAME, or sagestore migrate --from CONFIG --to CONFIG"
+			switch {
+			case f.category != "" && f.from == "" && f.to == "":
+				return a.migrate(c.Context(), f)
+			case f.category == "" && f.from != "" && f.to != "":
+				return a.migrateStore(c.Context(), f)
 			}
-			return a.migrate(c.Context(), f)
+			return usagef(usage, "it does not say what to move")
 		},
 	}
 	c.Flags().StringVar(&f.category, "category", "", "the category, by `name`")
+	c.Flags().StringVar(&f.from, "from", "", "the `file` with the configuration that the store has had until now")
+	c.Flags().StringVar(&f.to, "to", "", "the `file` with the configuration that the store is to have")
 	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "check and count only, and change nothing")
 	c.Flags().BoolVar(&f.stopped, "stopped", false, "no program has the store open, where it can't tell that itself: on PostgreSQL")
 	c.Flags().BoolVar(&a.json, "json", false, "print JSON Lines: how far it is, and at last what was done")

@@ -21,6 +21,7 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/sagestore/sagestore/backup"
+	"github.com/sagestore/sagestore/internal/pgtest"
 	"github.com/sagestore/sagestore/internal/redistest"
 	"github.com/sagestore/sagestore/manager"
 	"github.com/sagestore/sagestore/sagetest"
@@ -111,6 +112,7 @@ func TestScripts(t *testing.T) {
 			"page":     scriptPage,
 			"examples": scriptExamples,
 			"redis":    scriptRedis,
+			"postgres": scriptPostgres,
 			"sqlite":   scriptSQLite,
 			"readonly": scriptReadOnly,
 			"hostile":  scriptHostile,
@@ -190,6 +192,16 @@ func scriptMode(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 type redisKey struct{}
+
+// scriptPostgres is `postgres NAME`: POSTGRES_URL names a server that all scripts share, and
+// POSTGRES_SCHEMA a schema of the script's own.
+func scriptPostgres(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: postgres NAME")
+	}
+	ts.Setenv("POSTGRES_URL", pgtest.Shared(tbOf(ts)).URL("postgres"))
+	ts.Setenv("POSTGRES_SCHEMA", args[0])
+}
 
 // scriptRedis is `redis start [ARG...]`, which sets REDIS_URL and REDIS_ADDR,
 // `redis kill`, `redis restart`, `redis freeze`, `redis thaw`, or `redis absent` for a port nobody listens on.
