@@ -60,6 +60,7 @@ kill: ## Kill the writers of the database and file tiers 10,000 times and look f
 
 # How often, and where it begins: make torture KILLS=500 SEED=7 DIR=/tmp/t
 KILLS  ?= 10000
+ROUNDS ?= 1000
 SEED   ?= 0
 DIR    ?=
 IMAGES ?= 2000
@@ -69,6 +70,10 @@ BACKUPKILLS ?= 50
 .PHONY: torture
 torture: ## Kill 10,000 processes amid transactions over all tiers and look for broken promises
 	$(GO) run ./internal/torture -kills $(KILLS) -seed $(SEED) $(if $(DIR),-dir $(DIR))
+
+.PHONY: torture-postgres
+torture-postgres: ## 1,000 rounds of that on PostgreSQL and Redis, whose restarts and lost answers are survived
+	$(GO) run ./internal/torture -postgres -rounds $(ROUNDS) -kills 1000000 -seed $(SEED) $(if $(DIR),-dir $(DIR))
 
 .PHONY: torture-agents
 torture-agents: ## Kill 10,000 processes amid conversations, checkpoints and forks of agents

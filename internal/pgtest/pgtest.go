@@ -83,7 +83,8 @@ func versionIn(path string) int {
 	return n
 }
 
-func need(tb testing.TB) {
+// Need skips a test for which no server is installed, or fails it with CI=true.
+func Need(tb testing.TB) {
 	tb.Helper()
 	switch {
 	case Installed():
@@ -101,7 +102,7 @@ var shared = sync.OnceValues(func() (*Server, error) { return Run(Config{NoSync:
 // survive a power cut.
 func Shared(tb testing.TB) *Server {
 	tb.Helper()
-	need(tb)
+	Need(tb)
 	s, err := shared()
 	if err != nil {
 		tb.Fatal(err)
@@ -129,7 +130,7 @@ func SharedURL() (string, error) {
 // Start starts a server that ends with the test.
 func Start(tb testing.TB, c Config) *Server {
 	tb.Helper()
-	need(tb)
+	Need(tb)
 	s, err := Run(c)
 	if err != nil {
 		tb.Fatal(err)

@@ -18,7 +18,7 @@ func (h *history) agentRound(ctx context.Context) ([]check.Fault, error) {
 	h.done.Faults["kill"]++
 	var paths []string
 	for gen := range 1 + h.rng.IntN(3) {
-		begun, err := h.generation(ctx, gen, "kill")
+		begun, err := h.generation(ctx, gen, []string{"kill"})
 		if paths = append(paths, begun...); err != nil {
 			return nil, err
 		}

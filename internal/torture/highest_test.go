@@ -54,7 +54,7 @@ func TestOfATransactionAndASaveAtTheSameTimeTheHigherVersionStays(t *testing.T) 
 				bare = e.Version
 			})
 			wg.Wait()
-			if err := waitForJournal(ctx, s.places().Database); err != nil {
+			if err := s.waitForJournal(ctx); err != nil {
 				t.Fatal(err)
 			}
 			e, err := there.Entry(ctx, "k")

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -19,10 +20,22 @@ import (
 	"github.com/sagestore/sagestore/internal/torture/check"
 )
 
-const (
-	workers     = 2 // at a time
-	generations = 4 // in a round
-)
+const workers = 2 // at a time, on SQLite
+
+// workers is how many there are at a time, and generations how many of those in a round.
+func (t *torture) workers() int {
+	if t.postgres {
+		return 2 * workers
+	}
+	return workers
+}
+
+func (t *torture) generations() int {
+	if t.postgres {
+		return 1
+	}
+	return 4
+}
 
 // history is what happens to one store.
 type history struct {
@@ -64,18 +77,14 @@ func said(cmd *exec.Cmd) string {
 
 // round lets workers die, recovers, and checks.
 func (h *history) round(ctx context.Context) ([]check.Fault, error) {
-	kind := h.faults[h.rng.IntN(len(h.faults))]
-	if h.rng.IntN(2) == 0 && h.faults[0] == "kill" {
-		kind = "kill" // the most of them
+	kinds := h.kinds()
+	for _, kind := range kinds {
+		h.done.Faults[kind]++
 	}
-	if h.store.Redis == "" && strings.HasPrefix(kind, "redis") {
-		kind = "kill"
-	}
-	h.done.Faults[kind]++
 	h.n++
 	var logs []string
-	for gen := range generations {
-		begun, err := h.generation(ctx, gen, kind)
+	for gen := range h.generations() {
+		begun, err := h.generation(ctx, gen, kinds)
 		logs = append(logs, begun...)
 		if err != nil {
 			return nil, err
@@ -110,7 +119,7 @@ func (h *history) round(ctx context.Context) ([]check.Fault, error) {
 }
 
 // generation runs workers side by side until all of them are dead.
-func (h *history) generation(ctx context.Context, gen int, kind string) (logs []string, err error) {
+func (h *history) generation(ctx context.Context, gen int, kinds []string) (logs []string, err error) {
 	var running []*victim
 	defer func() {
 		for _, v := range running {
@@ -118,17 +127,18 @@ func (h *history) generation(ctx context.Context, gen int, kind string) (logs []
 			<-v.dead
 		}
 	}()
-	for slot := range workers {
+	h.network.mend()
+	for slot := range h.workers() {
 		s := spec{
-			Store: h.store, Slot: slot, Gen: gen, Callers: h.callers, Seed: h.rng.Uint64(), Plain: h.plain,
-			Name: fmt.Sprintf("r%d.%d", h.done.Rounds, gen*workers+slot), Lazy: h.rng.IntN(3) == 0,
+			Store: h.network.between(h.store), Slot: slot, Gen: gen, Callers: h.callers, Seed: h.rng.Uint64(), Plain: h.plain,
+			Name: fmt.Sprintf("r%d.%d", h.done.Rounds, gen*h.workers()+slot), Lazy: h.rng.IntN(3) == 0,
 			Log: filepath.Join(h.dir, fmt.Sprintf("round%d-gen%d-slot%d.log", h.n, gen, slot)),
 		}
-		if slot == 0 && h.rng.IntN(3) > 0 {
+		if slot < h.workers()/2 && h.rng.IntN(3) > 0 {
 			points := pointNames()
-			s.Point, s.Nth = points[h.rng.IntN(len(points))], 1+h.rng.IntN(12)
+			s.Point, s.Nth = points[h.rng.IntN(len(points))], 1+h.rng.IntN(24/h.workers())
 		}
-		cmd, err := h.start(ctx, &s, kind)
+		cmd, err := h.start(ctx, &s, kinds)
 		if err != nil {
 			return logs, err
 		}
@@ -139,11 +149,12 @@ func (h *history) generation(ctx context.Context, gen int, kind string) (logs []
 			return logs, err
 		}
 	}
-	if err := h.disturb(ctx, kind); err != nil {
-		return logs, err
+	for _, kind := range kinds {
+		if err := h.disturb(ctx, kind); err != nil {
+			return logs, err
+		}
 	}
-	h.end(running)
-	return logs, ctx.Err()
+	return logs, cmp.Or(h.end(running), ctx.Err())
 }
 
 // victim is a worker that is going to be killed.
@@ -171,21 +182,32 @@ func (v *victim) kill() {
 	}
 }
 
-// end kills the workers, the first one perhaps at a point.
-func (h *history) end(running []*victim) {
+// end kills the workers, some perhaps at a point.
+func (h *history) end(running []*victim) error {
 	life := time.Duration(5+h.rng.IntN(60)) * time.Millisecond
-	if h.agents {
+	longest := 250 * time.Millisecond // within which it should reach its point by itself
+	switch {
+	case h.agents:
 		life *= time.Duration(1 + h.rng.IntN(6)) // their work takes longer
+	case h.postgres:
+		life, longest = 100*time.Millisecond+10*life, 750*time.Millisecond // each commit waits for the server, and for the turn of others
 	}
 	if running[0].Point != "" {
-		life = 250 * time.Millisecond // it should reach the point by itself
+		life = longest
 	}
 	select {
 	case <-running[0].dead:
-		h.done.Points[running[0].Point]++
 	case <-time.After(life):
 	}
 	for i, v := range running {
+		select {
+		case <-v.dead:
+			if v.Point == "" && v.Limit == 0 { // which keeps its log from growing
+				return fmt.Errorf("worker %s ended by itself: %s", v.Name, said(v.cmd))
+			}
+			h.done.Points[v.Point]++
+		default:
+		}
 		if i > 0 {
 			h.pause(25)
 		}
@@ -193,6 +215,7 @@ func (h *history) end(running []*victim) {
 		<-v.dead
 		h.done.Kills++
 	}
+	return nil
 }
 
 // ready waits until a worker has opened the store.

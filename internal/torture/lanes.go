@@ -22,13 +22,9 @@ func (t *torture) sideBySide(ctx context.Context) error {
 	lanes, errs := make([]*torture, t.lanes), make([]error, t.lanes)
 	var wg sync.WaitGroup
 	for i := range lanes {
-		share := t.kills / t.lanes
-		if i < t.kills%t.lanes {
-			share++
-		}
 		lanes[i] = &torture{
-			kills: share, seed: t.done.Seed + uint64(i), dir: filepath.Join(t.dir, fmt.Sprintf("lane-%d", i)),
-			faults: t.faults, cache: t.cache, callers: t.callers, plain: t.plain, agents: t.agents, quiet: true, exe: t.exe, out: io.Discard,
+			kills: t.share(t.kills, i), rounds: t.share(t.rounds, i), seed: t.done.Seed + uint64(i), dir: filepath.Join(t.dir, fmt.Sprintf("lane-%d", i)),
+			faults: t.faults, cache: t.cache, callers: t.callers, plain: t.plain, agents: t.agents, postgres: t.postgres, quiet: true, exe: t.exe, out: io.Discard,
 		}
 		wg.Go(func() {
 			if errs[i] = lanes[i].run(all); errs[i] != nil {
@@ -65,6 +61,15 @@ func (t *torture) sideBySide(ctx context.Context) error {
 		return os.RemoveAll(t.dir)
 	}
 	return nil
+}
+
+// share answers how much of something lane i has to do.
+func (t *torture) share(all, i int) int {
+	n := all / t.lanes
+	if i < all%t.lanes {
+		n++
+	}
+	return n
 }
 
 // gather adds up what the lanes have written down.

@@ -102,7 +102,7 @@ func TestATransactionStandsOverARowThatIsAppliedMeanwhile(t *testing.T) {
 	met.reserved = func() {
 		once.Do(func() {
 			close(met.apply)
-			if err := waitForJournal(ctx, s.places().Database); err != nil {
+			if err := s.waitForJournal(ctx); err != nil {
 				t.Error(err)
 			}
 		})
@@ -122,7 +122,7 @@ func TestATransactionStandsOverARowThatIsAppliedMeanwhile(t *testing.T) {
 		time.Sleep(5 * time.Millisecond)
 	}
 	once.Do(func() { close(met.apply) }) // the server was still away for the transaction
-	if err := waitForJournal(ctx, s.places().Database); err != nil {
+	if err := s.waitForJournal(ctx); err != nil {
 		t.Fatal(err)
 	}
 	e, err := col.Entry(ctx, "k")
@@ -180,7 +180,7 @@ func TestARowOfAnotherProcessThatIsAppliedDuringACommitIsAConflict(t *testing.T)
 	busy.reserved = func() {
 		once.Do(func() {
 			close(slow.apply)
-			if err := waitForJournal(ctx, s.places().Database); err != nil {
+			if err := s.waitForJournal(ctx); err != nil {
 				t.Error(err)
 			}
 		})
@@ -193,7 +193,7 @@ func TestARowOfAnotherProcessThatIsAppliedDuringACommitIsAConflict(t *testing.T)
 	if err := add(there); err != nil {
 		t.Fatal(err)
 	}
-	if err := waitForJournal(ctx, s.places().Database); err != nil {
+	if err := s.waitForJournal(ctx); err != nil {
 		t.Fatal(err)
 	}
 	v, err := manager.For[check.Value](there, "pool.cache").Load(ctx, "k")

@@ -10,11 +10,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
-	_ "modernc.org/sqlite" // the driver, for a look at the journal
+	_ "github.com/jackc/pgx/v5/stdlib" // the drivers, for a look at the journal
+	_ "modernc.org/sqlite"
 
 	"github.com/sagestore/sagestore/internal/torture/check"
 	"github.com/sagestore/sagestore/manager"
@@ -38,7 +38,11 @@ func recoverStore(ctx context.Context, s spec) (err error) {
 		return fmt.Errorf("the store does not open: %w", err)
 	}
 	defer func() { err = errors.Join(err, m.Close(ctx)) }()
-	if err := waitForJournal(ctx, filepath.Join(s.Store.Dir, "sage.db")); err != nil {
+	// At once: no commit is on its way any more whose outcome was asked for.
+	if err := outcomes(ctx, m, s.Asks, s.Answers); err != nil {
+		return err
+	}
+	if err := s.Store.waitForJournal(ctx); err != nil {
 		return err
 	}
 	for _, t := range opened {
@@ -56,10 +60,7 @@ func recoverStore(ctx context.Context, s spec) (err error) {
 				err = os.WriteFile(s.Answers, b, 0o600)
 			}
 		}
-		return errors.Join(err, waitForJournal(ctx, filepath.Join(s.Store.Dir, "sage.db")))
-	}
-	if s.Asks != "" {
-		return outcomes(ctx, m, s.Asks, s.Answers)
+		return errors.Join(err, s.Store.waitForJournal(ctx))
 	}
 	return nil
 }
@@ -83,8 +84,12 @@ func found(ctx context.Context, s spec) (err error) {
 	return nil
 }
 
-func waitForJournal(ctx context.Context, path string) (err error) {
-	db, err := sql.Open("sqlite", "file:"+path+"?mode=ro&_pragma=busy_timeout(5000)")
+func (s store) waitForJournal(ctx context.Context) (err error) {
+	driver, place, table := "sqlite", "file:"+s.places().Database+"?mode=ro&_pragma=busy_timeout(5000)", "journal"
+	if s.Postgres != "" {
+		driver, place, table = "pgx", s.Postgres, s.Schema+".journal"
+	}
+	db, err := sql.Open(driver, place)
 	if err != nil {
 		return err
 	}
@@ -92,7 +97,7 @@ func waitForJournal(ctx context.Context, path string) (err error) {
 	clock := tiers.SystemClock()
 	for until := clock.Now().Add(drained); ; {
 		var n int
-		if err := db.QueryRowContext(ctx, "SELECT count(*) FROM journal WHERE tier IN ('cache', 'file')").Scan(&n); err != nil {
+		if err := db.QueryRowContext(ctx, "SELECT count(*) FROM "+table+" WHERE tier IN ('cache', 'file')").Scan(&n); err != nil {
 			return err
 		}
 		if n == 0 {
@@ -109,6 +114,9 @@ func waitForJournal(ctx context.Context, path string) (err error) {
 
 // outcomes asks for each transaction of a file.
 func outcomes(ctx context.Context, m *manager.Manager, asks, answers string) (err error) {
+	if asks == "" {
+		return nil
+	}
 	in, err := os.Open(asks) //nolint:gosec // named by the parent
 	if err != nil {
 		return err

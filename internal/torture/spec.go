@@ -19,11 +19,13 @@ import (
 
 // store says where a store is.
 type store struct {
-	Dir    string
-	Redis  string // address; empty: the cache is kept in files
-	Prefix string
-	Normal bool   // SQLite with synchronous: normal
-	Agents string // tiers of the categories of agents; empty: there are none
+	Dir      string
+	Redis    string // address; empty: the cache is kept in files
+	Prefix   string
+	Postgres string // URL; empty: the database is SQLite
+	Schema   string // of PostgreSQL
+	Normal   bool   // SQLite with synchronous: normal
+	Agents   string // tiers of the categories of agents; empty: there are none
 }
 
 // spec is what a process of the torture is told to do.
@@ -54,7 +56,7 @@ const (
 func durable() []string { return []string{"database", "file", "cache"} }
 
 func (s store) places() check.Places {
-	p := check.Places{Database: filepath.Join(s.Dir, "sage.db"), Files: filepath.Join(s.Dir, "files"), Redis: s.Redis, Prefix: s.Prefix}
+	p := check.Places{Database: filepath.Join(s.Dir, "sage.db"), Files: filepath.Join(s.Dir, "files"), Redis: s.Redis, Prefix: s.Prefix, Postgres: s.Postgres, Schema: s.Schema}
 	if s.Redis == "" {
 		p.Cache = filepath.Join(s.Dir, "cache")
 	}
@@ -72,6 +74,10 @@ func (s store) config() *config.Config {
 	}
 	if s.Redis != "" {
 		cfg.Redis = &config.Redis{URL: config.Secret("redis://" + s.Redis), Prefix: s.Prefix, Timeout: "300ms", ProbeInterval: "20ms"}
+	}
+	if s.Postgres != "" {
+		cfg.Database.Driver = "postgres"
+		cfg.Postgres = &config.Postgres{URL: config.Secret(s.Postgres), Schema: s.Schema}
 	}
 	cfg.Categories = map[string]config.Category{}
 	for _, tier := range append(durable(), "memory") {

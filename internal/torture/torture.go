@@ -21,22 +21,25 @@ import (
 
 // torture is the parent of all processes.
 type torture struct {
-	kills   int
-	seed    uint64
-	dir     string
-	faults  []string
-	cache   string
-	callers int
-	plain   bool
-	agents  bool
-	quiet   bool
-	lanes   int    // stores at a time; 0: one
-	exe     string // program of the children; empty: this one
-	out     io.Writer
+	kills    int
+	rounds   int // 0: any
+	seed     uint64
+	dir      string
+	faults   []string
+	cache    string
+	callers  int
+	plain    bool
+	agents   bool
+	postgres bool
+	quiet    bool
+	lanes    int    // stores at a time; 0: one
+	exe      string // program of the children; empty: this one
+	out      io.Writer
 
 	clock   tiers.Clock
 	rng     *rand.Rand
 	redis   *server
+	network *network // nil: the database is SQLite
 	done    progress
 	started time.Time
 	mine    bool // the directory
@@ -70,12 +73,15 @@ func (t *torture) run(ctx context.Context) (err error) {
 	}
 	t.rng = rand.New(rand.NewPCG(t.done.Seed, uint64(t.done.Rounds))) //nolint:gosec // not a secret
 	for _, f := range t.faults {
-		if !slices.Contains(faultNames(), f) {
-			return fmt.Errorf("there is no fault %q; there are %v", f, faultNames())
+		if !slices.Contains(t.known(), f) {
+			return fmt.Errorf("there is no fault %q; there are %v", f, t.known())
 		}
 	}
-	defer func() { err = errors.Join(err, t.redis.stop()) }()
-	for t.done.Kills < t.kills && ctx.Err() == nil {
+	defer func() { //nolint:contextcheck // the server ends whatever the context says
+		t.network.stop()
+		err = errors.Join(err, t.redis.stop())
+	}()
+	for !t.over() && ctx.Err() == nil {
 		faults, err := t.oneStore(ctx)
 		if err != nil && ctx.Err() == nil || len(faults) > 0 {
 			return t.found(faults, err)
@@ -86,6 +92,11 @@ func (t *torture) run(ctx context.Context) (err error) {
 		return os.RemoveAll(t.dir)
 	}
 	return context.Cause(ctx)
+}
+
+// over tells whether it has done what it was asked for.
+func (t *torture) over() bool {
+	return t.done.Kills >= t.kills || t.rounds > 0 && t.done.Rounds >= t.rounds
 }
 
 // begin finds what an earlier run left.
@@ -175,12 +186,18 @@ func (t *torture) oneStore(ctx context.Context) ([]check.Fault, error) {
 		return nil, err
 	}
 	h := &history{torture: t, dir: dir, store: store{Dir: filepath.Join(dir, "data")}, before: check.State{}}
-	inRedis := t.cache == "redis" || t.cache == "" && n%4 != 3
+	inRedis := t.postgres || t.cache == "redis" || t.cache == "" && n%4 != 3
 	if inRedis {
 		if err := t.redis.running(ctx, t); err != nil {
 			return nil, err
 		}
 		h.store.Redis, h.store.Prefix = t.redis.addr(), fmt.Sprintf("t%d", n)
+	}
+	if t.postgres {
+		if err := t.connected(); err != nil { //nolint:contextcheck // it waits within bounds of its own
+			return nil, err
+		}
+		h.store.Postgres, h.store.Schema = urlOf(t.network.server.Addr()), fmt.Sprintf("store%d", n)
 	}
 	if t.agents {
 		routes := agentRoutes()
@@ -195,7 +212,7 @@ func (t *torture) oneStore(ctx context.Context) ([]check.Fault, error) {
 		h.before = h.now.State
 	}
 	for range roundsPerStore {
-		if t.done.Kills >= t.kills || ctx.Err() != nil {
+		if t.over() || ctx.Err() != nil {
 			break
 		}
 		round := h.round
@@ -211,6 +228,11 @@ func (t *torture) oneStore(ctx context.Context) ([]check.Fault, error) {
 	}
 	if inRedis {
 		if err := t.redis.flush(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if t.postgres {
+		if err := t.network.drop(ctx, h.store.Schema); err != nil {
 			return nil, err
 		}
 	}

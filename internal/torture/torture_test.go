@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/sagestore/sagestore/internal/pgtest"
 )
 
 // build builds the program, with a layer over its sources where one is given.
@@ -44,6 +46,17 @@ func needRedis(t *testing.T) (cache string) {
 		return "file"
 	}
 	return ""
+}
+
+// needPostgres tells whether stores on PostgreSQL can be tested.
+func needPostgres(t *testing.T) {
+	t.Helper()
+	switch needRedis(t) {
+	case "file":
+		t.Skip("with PostgreSQL the cache is in Redis")
+	default:
+		pgtest.Need(t)
+	}
 }
 
 // wear tortures stores for a while. The directory stays when something is found.
@@ -89,4 +102,21 @@ func TestKillsBreakNoPromise(t *testing.T) {
 			t.Log(out)
 		})
 	}
+}
+
+// The servers are restarted and lose connections in each round, which takes a while: a
+// few rounds here, make torture-postgres for more.
+func TestNothingThatHappensToServersBreaksAPromise(t *testing.T) {
+	needPostgres(t)
+	rounds := 4
+	if os.Getenv("CI") == "true" {
+		rounds = 8
+	}
+	out, err := wear(t.Context(), &torture{
+		exe: build(t, ""), lanes: 2, kills: 1000, rounds: rounds, postgres: true, faults: networkFaults(),
+	}, 14*time.Second)
+	if err != nil {
+		t.Error(err)
+	}
+	t.Log(out)
 }

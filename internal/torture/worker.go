@@ -99,6 +99,15 @@ func work(ctx context.Context, s spec) error {
 // mirror makes the memory of this process agree with its own durable counter.
 func (w *worker) mirror(ctx context.Context) error {
 	v, err := w.col["bank."+w.mirrorTier()].LoadOr(ctx, w.mirrorKey(), check.Value{})
+	for range 100 { // the server of that tier may be busy with the workers that came first
+		if !errors.Is(err, tiers.ErrUnavailable) {
+			break
+		}
+		if err := tiers.SystemClock().Sleep(ctx, 50*time.Millisecond); err != nil {
+			return err
+		}
+		v, err = w.col["bank."+w.mirrorTier()].LoadOr(ctx, w.mirrorKey(), check.Value{})
+	}
 	if err != nil {
 		return err
 	}

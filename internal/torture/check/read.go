@@ -19,6 +19,8 @@ import (
 // Places says where a store is.
 type Places struct {
 	Database string // path of sage.db
+	Postgres string // URL of the PostgreSQL database that takes its place; empty: none does
+	Schema   string // in that
 	Files    string // directory of the file tier
 	Cache    string // directory of the file cache; empty: the cache is in Redis
 	Redis    string // address of Redis; empty: the cache is in Cache
@@ -37,7 +39,11 @@ type Found struct {
 // Read reads a store that nobody has open.
 func Read(ctx context.Context, p Places) (Found, error) {
 	f := Found{State: State{}, Commits: map[string]bool{}}
-	epoch, err := f.readDatabase(ctx, p)
+	read := f.readDatabase
+	if p.Postgres != "" {
+		read = f.readPostgres
+	}
+	epoch, err := read(ctx, p)
 	if err != nil {
 		return f, err
 	}
