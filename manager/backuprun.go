@@ -106,7 +106,7 @@ func (b *Backups) byHand(ctx context.Context, open func(ctx context.Context) (*M
 		return nil, n.last, err
 	}
 	o = &backup.Outcome{Attempt: a, Ended: ended, Err: err}
-	if b.core.plan.Backup.Enabled {
+	if b.core.plan.Backup.Enabled && b.watches(st, "", ended) { // else nobody is known to make it
 		o.Next = b.schedule.Plan(st, ended).At
 	}
 	return o, n.last, err
@@ -163,10 +163,10 @@ func (b *Backups) Serve(ctx context.Context, open func(ctx context.Context) (*Ma
 }
 
 // start starts the schedule.
-func (b *Backups) start(open func(ctx context.Context) (*Manager, error)) (*backup.Runner, error) {
+func (b *Backups) start(open func(ctx context.Context) (*Manager, error)) (*runner, error) {
 	n := &nightly{b: b, open: open}
 	c := b.core
-	return backup.StartRunner(backup.RunnerConfig{
+	r, err := backup.StartRunner(backup.RunnerConfig{
 		Schedule: b.schedule, Work: n.work, State: b.state, Clock: c.clock, Logger: c.log,
 		Lock: func(context.Context) (func(), bool, error) {
 			unlock, _, err := c.tryBackups()
@@ -175,6 +175,10 @@ func (b *Backups) start(open func(ctx context.Context) (*Manager, error)) (*back
 		Owner:     func() string { return lockedBy(c.jobsDir(), "backup") },
 		OnSuccess: n.tell, OnFailure: n.tell,
 	})
+	if err != nil {
+		return nil, err
+	}
+	return c.watching(r), nil
 }
 
 // nightly is the work of a runner, which does one thing at a time.

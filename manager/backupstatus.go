@@ -32,12 +32,14 @@ type BackupStatus struct {
 	// UnderWay names who makes a backup now, as in "process 17 on here since
 	// 2026-11-28T03:30:00Z"; "" when nobody does.
 	UnderWay string
-	// Watched tells whether something that makes backups by itself was there in the
-	// last half of an hour: a program with Enabled, or [Backups.Serve].
+	// Watched tells whether something that makes backups by itself is there: a program
+	// with Enabled, or [Backups.Serve]. One that was killed or is suspended is not.
 	Watched bool
 
 	State backup.State // of the schedule
-	Plan  backup.Plan  // what it does next; the run is nobody's while it is not enabled
+	// Plan is what comes next, after what is under way. Without Watched it is what is
+	// due, and nobody is known to make it.
+	Plan backup.Plan
 
 	Findings []tiers.Finding // what is wrong, and what deserves a second look
 }
@@ -53,9 +55,9 @@ func (b *Backups) Status(ctx context.Context) (s BackupStatus, err error) {
 	} else if err != nil {
 		return s, err
 	}
-	s.Plan = b.schedule.Plan(b.schedule.Observe(s.State, now), now)
 	s.UnderWay = lockedBy(b.core.jobsDir(), "backup")
-	s.Watched = !s.State.Watched.IsZero() && now.Sub(s.State.Watched).Abs() <= backup.WatchedFor
+	s.Plan = b.planned(s.State, s.UnderWay, now)
+	s.Watched = b.watches(s.State, s.UnderWay, now)
 	damaged, own := 0, b.ownStore(ctx)
 	var kept []backup.Kept
 	for e, err := range b.repo.List(ctx) {
@@ -255,9 +257,9 @@ func (c *core) backupsInShort(ctx context.Context) (last, next time.Time, proble
 	if err != nil {
 		return last, next, "the state of the schedule can't be read"
 	}
-	if c.plan.Backup.Enabled {
-		now := c.clock.Now()
-		next = b.schedule.Plan(b.schedule.Observe(st, now), now).At.UTC()
+	underWay, now := lockedBy(c.jobsDir(), "backup"), c.clock.Now()
+	if c.plan.Backup.Enabled && b.watches(st, underWay, now) {
+		next = b.planned(st, underWay, now).At.UTC()
 	}
 	return st.LastGood, next, c.problemOf(st)
 }

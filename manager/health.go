@@ -20,7 +20,7 @@ type Health struct {
 	Tiers      map[string]TierHealth `json:"tiers"`
 	Pending    int                   `json:"pending"`              // journal rows that have not reached their tier
 	LastBackup time.Time             `json:"last_backup,omitzero"` // when the last good one ended
-	NextBackup time.Time             `json:"next_backup,omitzero"` // when the next begins, if that is enabled
+	NextBackup time.Time             `json:"next_backup,omitzero"` // when the next begins, if something is there that makes it by itself
 	// BackupProblem is what went wrong with backups since the last good one, or why that
 	// one removed no earlier one; "" when nothing did. It makes nothing Degraded.
 	BackupProblem string `json:"backup_problem,omitempty"`

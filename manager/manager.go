@@ -31,7 +31,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/sagestore/sagestore/backup"
 	"github.com/sagestore/sagestore/config"
 	"github.com/sagestore/sagestore/serializer"
 	"github.com/sagestore/sagestore/tiers"
@@ -95,7 +94,7 @@ type core struct {
 	buckets     BucketOpener // or nil
 	backing     sync.Mutex   // held while the backups are opened
 	backups     *Backups     // or nil
-	runner      *backup.Runner
+	runner      *runner
 	nears       nears
 	closing     sync.Once
 	closed      chan struct{}

@@ -18,7 +18,7 @@ type Stats struct {
 	OldestPending time.Time              `json:"oldest_pending,omitzero"`
 	Journal       map[string]Waiting     `json:"journal,omitempty"`      // by tier, of those for which something waits
 	LastBackup    time.Time              `json:"last_backup,omitzero"`   // when the last good one ended
-	NextBackup    time.Time              `json:"next_backup,omitzero"`   // when the next begins, if that is enabled
+	NextBackup    time.Time              `json:"next_backup,omitzero"`   // when the next begins, if something is there that makes it by itself
 	Near          map[string]NearStats   `json:"near,omitempty"`         // by category, of those with a near layer
 	NearChannel   *NearChannel           `json:"near_channel,omitempty"` // nil: there is none
 }

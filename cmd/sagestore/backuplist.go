@@ -307,7 +307,8 @@ type backupHealth struct {
 	Enabled  bool            `json:"enabled"`
 	Dest     string          `json:"destination"`
 	Schedule string          `json:"schedule"`
-	Next     time.Time       `json:"next"`
+	Due      time.Time       `json:"due"`           // the run that is due, or was and is overdue
+	Next     time.Time       `json:"next,omitzero"` // when it begins, if something is there that makes it by itself
 	Watched  bool            `json:"watched"`
 	UnderWay string          `json:"under_way,omitempty"`
 	Latest   *backupEntry    `json:"latest"`
@@ -320,7 +321,10 @@ type backupHealth struct {
 
 func (a *app) reportStatus(s manager.BackupStatus, limit time.Duration) error {
 	h := backupHealth{
-		Enabled: s.Enabled, Dest: s.Dest, Schedule: s.Schedule, Next: s.Plan.At.UTC(), Watched: s.Watched, UnderWay: s.UnderWay, Backups: s.Backups, Verified: s.Verified, Stored: s.Stored,
+		Enabled: s.Enabled, Dest: s.Dest, Schedule: s.Schedule, Due: s.Plan.Run.UTC(), Watched: s.Watched, UnderWay: s.UnderWay, Backups: s.Backups, Verified: s.Verified, Stored: s.Stored,
+	}
+	if s.Watched {
+		h.Next = s.Plan.At.UTC()
 	}
 	now := tiers.SystemClock().Now()
 	if s.Latest != nil {
@@ -369,15 +373,7 @@ func (a *app) printStatusLines(w io.Writer, s manager.BackupStatus) error {
 		}
 		last = fmt.Sprintf("last good: %s, %s, took %s", instant(m.Created), ago, took(m.Took))
 	}
-	next := "next: none by itself, since backup.enabled is not set; sagestore backup serve would make one at " + instant(s.Plan.At)
-	switch {
-	case s.Watched:
-		next = "next: " + instant(s.Plan.At) + ", by what was seen at " + instant(s.State.Watched) + ": a program that has the store open, or sagestore backup serve"
-	case s.Enabled && s.State.Watched.IsZero():
-		next = "next: due at " + instant(s.Plan.At) + "; no program that would make it was ever seen, so a timer has to"
-	case s.Enabled:
-		next = "next: due at " + instant(s.Plan.At) + "; no program that would make it was seen since " + instant(s.State.Watched) + ", so a timer has to"
-	}
+	next := nextLine(s, tiers.SystemClock().Now())
 	if s.UnderWay != "" {
 		next = "under way: " + s.UnderWay + "\n" + next
 	}
