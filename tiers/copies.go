@@ -37,3 +37,13 @@ type Copy interface {
 	Records(ctx context.Context, s Space) iter.Seq2[Record, error]
 	Close() error
 }
+
+// Loader is a store on a server, which a copy can be made a store of.
+type Loader interface {
+	// LoadCopy makes the store what the copy at path is, which has to be sound. It
+	// prepares that aside and switches in one transaction, and answers where what was
+	// there before has gone: what the server calls it, "" when the store is the copy
+	// already, as its fact of that name says. Nobody else may use the store meanwhile;
+	// the handle has to be closed afterwards.
+	LoadCopy(ctx context.Context, path, fact string) (replaced string, err error)
+}

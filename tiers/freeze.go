@@ -34,9 +34,10 @@ type Frozen interface {
 
 // Formats of a copy.
 const (
-	FormatSQLite  = "sqlite"  // one database file, whole without a log beside it
-	FormatTar     = "tar"     // a tree of files, see package internal/archive
-	FormatEntries = "entries" // the same, of the local cache
+	FormatSQLite   = "sqlite"   // one database file, whole without a log beside it
+	FormatPostgres = "postgres" // tables as COPY of PostgreSQL writes them, which psql reads
+	FormatTar      = "tar"      // a tree of files, see package internal/archive
+	FormatEntries  = "entries"  // the same, of the local cache
 )
 
 // Content is what a copy of a store holds. All counts are of stored rows, whether

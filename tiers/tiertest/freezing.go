@@ -18,7 +18,8 @@ import (
 
 // RunFreezer is the suite of [tiers.Freezer], and of the [tiers.Copies] that read what
 // it writes. place answers the path, as Copies are given it, of the store that a
-// directory of the suite stands for.
+// directory of the suite stands for; nil for one on a server, which loads its copies,
+// see [tiers.Loader].
 func RunFreezer(t *testing.T, c Config, copies tiers.Copies, place func(dir string) string) {
 	t.Helper()
 	runGroups(t, c, freezerGroups(copies, place))
@@ -31,7 +32,11 @@ func freezerGroups(copies tiers.Copies, place func(dir string) string) []group {
 			if !ok {
 				t.Fatalf("the tier can't be frozen")
 			}
-			run(&freezing{T: t, freezer: freezer, copies: copies, place: place(t.dir)})
+			f := &freezing{T: t, freezer: freezer, copies: copies}
+			if place != nil {
+				f.place = place(t.dir)
+			}
+			run(f)
 		}
 	}
 	return []group{{"freezing", []rule{
@@ -288,6 +293,9 @@ func (f *freezing) cut() {
 }
 
 func (f *freezing) seized() {
+	if f.place == "" { // a server does not tell who uses a store
+		return
+	}
 	f.save(raw(named("k"), "v"))
 	if release, err := f.copies.Seize(f.ctx, f.place); !errors.Is(err, tiers.ErrUnavailable) {
 		f.Errorf("seizing a store that is open answers %s", said(err))
@@ -323,11 +331,33 @@ func (f *freezing) adopted() {
 	f.save(raw(k, "later"))
 	path, _ := f.copy(frozen)
 	f.shut(frozen)
+	if err := f.copies.Adopt(f.ctx, path, map[string]string{"epoch": "another"}); err != nil {
+		f.Fatalf("adopt: %v", err)
+	}
+	if f.place == "" {
+		l, ok := tiers.As[tiers.Loader](f.Tier)
+		if !ok {
+			f.Fatalf("the tier loads no copies")
+		}
+		if _, err := l.LoadCopy(f.ctx, path, "epoch"); err != nil {
+			f.Fatalf("load copy: %v", err)
+		}
+	}
 	if err := f.Tier.Close(f.ctx); err != nil {
 		f.Fatalf("close: %v", err)
 	}
-	if err := f.copies.Adopt(f.ctx, path, map[string]string{"epoch": "another"}); err != nil {
-		f.Fatalf("adopt: %v", err)
+	f.swap(path)
+	f.Tier = f.Open()
+	f.wantSame("restored", f.load(k), before)
+	if again := f.save(raw(k, "again")); again.Version <= before.Version {
+		f.Errorf("a save gets version %d after %d", again.Version, before.Version)
+	}
+}
+
+// swap puts a copy in the place of a store that is a file or a tree.
+func (f *freezing) swap(path string) {
+	if f.place == "" {
+		return
 	}
 	for _, ending := range append(f.copies.Beside(), "") {
 		if err := os.RemoveAll(f.place + ending); err != nil {
@@ -336,10 +366,5 @@ func (f *freezing) adopted() {
 	}
 	if err := os.Rename(path, f.place); err != nil {
 		f.Fatalf("%v", err)
-	}
-	f.Tier = f.Open()
-	f.wantSame("restored", f.load(k), before)
-	if again := f.save(raw(k, "again")); again.Version <= before.Version {
-		f.Errorf("a save gets version %d after %d", again.Version, before.Version)
 	}
 }

@@ -62,6 +62,7 @@ func Driver() tiers.Driver {
 		Tier:    "database",
 		Name:    "postgres",
 		Options: &Options{},
+		Copies:  Copies(),
 		Open: func(ctx context.Context, env tiers.Env) (tiers.Tier, error) {
 			var o Options
 			if env.Options != nil {
