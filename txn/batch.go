@@ -127,7 +127,7 @@ func (j *Journaled) saveMany(ctx context.Context, rs []tiers.Record, cs []tiers.
 	if err != nil {
 		return nil, err
 	}
-	var step tiers.Version
+	var said error
 	if !waits && away == nil {
 		out, err := tiers.SaveMany(ctx, j.inner, rs, cs)
 		if err == nil {
@@ -139,11 +139,11 @@ func (j *Journaled) saveMany(ctx context.Context, rs []tiers.Record, cs []tiers.
 		if conditional(cs) && !isAway(err) || !conditional(cs) && !open(ctx, err) {
 			return out, err
 		}
-		away, step = err, stepAfter(err)
+		away, said = err, err
 	}
 	rows := make([]tiers.Row, len(rs))
 	for i := range rs {
-		rows[i] = j.rowOf(rs[i], step)
+		rows[i] = j.rowOf(rs[i], stepAfter(said))
 	}
 	if conditional(cs) {
 		rows, err = j.appendIf(ctx, rows, cs, away)
@@ -151,7 +151,7 @@ func (j *Journaled) saveMany(ctx context.Context, rs []tiers.Record, cs []tiers.
 		rows, err = j.append(ctx, rows, nil)
 	}
 	if err != nil {
-		return make([]tiers.Record, len(rs)), err
+		return make([]tiers.Record, len(rs)), unless(said, err)
 	}
 	out := make([]tiers.Record, len(rs))
 	for i := range rows {
@@ -225,22 +225,22 @@ func (j *Journaled) deleteMany(ctx context.Context, ks []tiers.Key, cs []tiers.C
 	if err != nil {
 		return nil, err
 	}
-	var step tiers.Version
+	var said error
 	if !waits && away == nil {
 		existed, err := tiers.DeleteMany(ctx, j.inner, ks, cs)
 		if err == nil || conditional(cs) && !isAway(err) || !conditional(cs) && !open(ctx, err) {
 			return existed, err
 		}
-		away, step = err, stepAfter(err)
+		away, said = err, err
 	}
 	for {
 		existed, conds, err := j.existed(ctx, ks, cs)
 		if err != nil {
-			return make([]bool, len(ks)), err
+			return make([]bool, len(ks)), unless(said, err)
 		}
 		rows := make([]tiers.Row, len(ks))
 		for i, k := range ks {
-			rows[i] = j.deletion(k, step)
+			rows[i] = j.deletion(k, stepAfter(said))
 		}
 		if conditional(cs) {
 			_, err = j.appendIf(ctx, rows, cs, away)
@@ -248,7 +248,7 @@ func (j *Journaled) deleteMany(ctx context.Context, ks []tiers.Key, cs []tiers.C
 			continue
 		}
 		if err != nil {
-			return make([]bool, len(ks)), err
+			return make([]bool, len(ks)), unless(said, err)
 		}
 		return existed, nil
 	}

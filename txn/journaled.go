@@ -317,7 +317,22 @@ func (j *Journaled) away() error {
 	return j.outage.Away()
 }
 
-func isAway(err error) bool { return errors.Is(err, tiers.ErrUnavailable) }
+// isAway tells whether nothing was sent, since the server is away.
+func isAway(err error) bool {
+	return errors.Is(err, tiers.ErrUnavailable) && !errors.Is(err, tiers.ErrCommitUnknown)
+}
+
+// unless answers err, the error of the journal, unless the tier gave no answer before:
+// then the change may be there although the journal did not take it.
+func unless(tier, err error) error {
+	switch {
+	case err == nil || !errors.Is(tier, tiers.ErrCommitUnknown) || errors.Is(err, tiers.ErrCommitUnknown):
+		return err
+	case isAway(err):
+		return fmt.Errorf("%w: %v", tiers.ErrCommitUnknown, err) //nolint:errorlint // something was sent
+	}
+	return fmt.Errorf("%w: %w", tiers.ErrCommitUnknown, err)
+}
 
 // open tells whether a call without a condition may be finished by the
 // journal: nothing was sent, or nobody knows, and its caller still waits.

@@ -199,6 +199,49 @@ func TestASaveWithoutAnAnswerIsKnownInTheEnd(t *testing.T) {
 	}
 }
 
+// deaf is a system store that takes no rows while it has an error to say.
+type deaf struct {
+	tiers.System
+	err atomic.Pointer[error]
+}
+
+func (d *deaf) Append(ctx context.Context, rows []tiers.Row, conds []tiers.Cond, limit int64) ([]tiers.Row, error) {
+	if err := d.err.Load(); err != nil {
+		return nil, *err
+	}
+	return d.System.Append(ctx, rows, conds, limit)
+}
+
+func TestAChangeWithoutAnAnswerThatTheJournalDoesNotTakeIsUnknown(t *testing.T) {
+	t.Parallel()
+	for _, why := range []error{tiers.ErrFull, tiers.ErrUnavailable, context.DeadlineExceeded} {
+		w := newWorld(t, tiers.SystemClock())
+		d := &deaf{System: w.system}
+		w.system = d
+		j := w.open()
+		save(t, j, "k", "1")
+		d.err.Store(&why)
+		for name, change := range map[string]func() error{
+			"save":        func() error { _, err := j.Save(t.Context(), rec("k", "2"), tiers.Cond{}); return err },
+			"delete":      func() error { _, err := j.Delete(t.Context(), key("k"), tiers.Cond{}); return err },
+			"save many":   func() error { _, err := j.SaveMany(t.Context(), []tiers.Record{rec("k", "3")}, nil); return err },
+			"delete many": func() error { _, err := j.DeleteMany(t.Context(), []tiers.Key{key("k")}, nil); return err },
+		} {
+			w.server.mu.Lock()
+			w.server.unknown = 1
+			w.server.mu.Unlock()
+			if err := change(); !errors.Is(err, tiers.ErrCommitUnknown) || errors.Is(err, tiers.ErrUnavailable) {
+				t.Errorf("%s, of which the server has done and said nothing, and the journal %q: %v", name, why, err)
+			}
+			w.server.set(true)
+			if err := change(); !errors.Is(err, why) || errors.Is(err, tiers.ErrCommitUnknown) {
+				t.Errorf("%s, which reached no server, and of which the journal says %q: %v", name, why, err)
+			}
+			w.server.set(false)
+		}
+	}
+}
+
 func TestACallerThatLeftIsNotAnsweredByTheJournal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, tiers.SystemClock())

@@ -104,7 +104,7 @@ func (j *Journaled) save(ctx context.Context, r tiers.Record) (tiers.Record, err
 	if err != nil {
 		return tiers.Record{}, err
 	}
-	var step tiers.Version
+	var said error
 	if !found {
 		saved, err := j.inner.Save(ctx, r, tiers.Cond{})
 		if err == nil {
@@ -114,11 +114,11 @@ func (j *Journaled) save(ctx context.Context, r tiers.Record) (tiers.Record, err
 		if !open(ctx, err) {
 			return tiers.Record{}, err
 		}
-		step = stepAfter(err)
+		said = err
 	}
-	rows, err := j.append(ctx, []tiers.Row{j.rowOf(r, step)}, nil)
+	rows, err := j.append(ctx, []tiers.Row{j.rowOf(r, stepAfter(said))}, nil)
 	if err != nil {
-		return tiers.Record{}, err
+		return tiers.Record{}, unless(said, err)
 	}
 	return rows[0].Record, nil
 }
@@ -188,7 +188,7 @@ func (j *Journaled) deleteUnseen(ctx context.Context, k tiers.Key) (existed bool
 	if err == nil || !open(ctx, err) {
 		return existed, err
 	}
-	step := stepAfter(err)
+	said := err
 	if isAway(err) {
 		if err = j.absent(ctx, err); isNotFound(err) {
 			return false, nil
@@ -196,8 +196,8 @@ func (j *Journaled) deleteUnseen(ctx context.Context, k tiers.Key) (existed bool
 			return false, err
 		}
 	}
-	_, err = j.append(ctx, []tiers.Row{j.deletion(k, step)}, nil)
-	return err == nil, err
+	_, err = j.append(ctx, []tiers.Row{j.deletion(k, stepAfter(said))}, nil)
+	return err == nil, unless(said, err)
 }
 
 func (j *Journaled) deleteIf(ctx context.Context, k tiers.Key, c tiers.Cond) (existed bool, err error) {
@@ -285,7 +285,7 @@ func (j *Journaled) deletion(k tiers.Key, step tiers.Version) tiers.Row {
 // stepAfter raises the version of a row over what a command without an answer
 // may have left.
 func stepAfter(err error) tiers.Version {
-	if isAway(err) {
+	if err == nil || isAway(err) {
 		return 0
 	}
 	return unknownStep
