@@ -14,7 +14,7 @@ RACE   := -race -gcflags='modernc.org/sqlite/lib=-race=false' -gcflags='modernc.
 
 .PHONY: help
 help: ## List the targets
-	@awk 'BEGIN{FS=":.*## "} /^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN{FS=":.*## "} /^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: test
 test: setup vet lint build race ## Set up what is missing, then vet, lint, build without cgo, and every test under the race detector
