@@ -57,7 +57,7 @@ type RunnerConfig struct {
 	Owner func() string
 	// OnSuccess and OnFailure are told about each attempt but those that found
 	// nothing, once the lock is given back. They have 30 seconds. Their errors are
-	// logged.
+	// logged, but for [ErrUnasked].
 	OnSuccess, OnFailure func(ctx context.Context, o Outcome) error
 	Clock                tiers.Clock  // nil: the system's
 	Logger               *slog.Logger // nil: discard
@@ -270,8 +270,8 @@ func (r *Runner) report(ctx context.Context, o Outcome) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, hookLimit)
 	defer cancel()
-	if err := hook(ctx, o); err != nil {
-		r.c.Logger.WarnContext(ctx, "nobody was told about the backup", "error", err)
+	if err := hook(ctx, o); err != nil && !errors.Is(err, ErrUnasked) {
+		r.c.Logger.WarnContext(ctx, "telling about the backup failed", "error", err)
 	}
 }
 

@@ -38,6 +38,8 @@ type State struct {
 	// Hand is what became of the runs that the schedule did not begin: those of a
 	// command, of a timer.
 	Hand HandState `json:"hand,omitzero"`
+	// Untold is what became of the notices about runs.
+	Untold UntoldState `json:"untold,omitzero"`
 }
 
 // StateStore keeps a state. The calls are made under the lock of the job, one at

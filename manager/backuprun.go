@@ -17,7 +17,7 @@ type BackupRun struct {
 	Decisions []backup.Decision // of the pruning, newest first
 	LeftOut   []string          // tiers that can't be in a backup
 	Verified  bool              // the backup is there and counts
-	Untold    error             // why the webhook or the command was not told
+	Untold    error             // which of the webhook and the command was not told, why, and whether another was
 }
 
 // hookPatience is how long a webhook and a command may take together.
@@ -65,8 +65,8 @@ func (b *Backups) RunOpening(ctx context.Context, open func(ctx context.Context)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hookPatience)
 	defer cancel()
-	if failed := b.tell(ctx, *o, run); failed != nil {
-		b.core.log.WarnContext(ctx, "nobody was told about the backup", "error", failed)
+	if failed := b.tell(ctx, *o, run); failed != nil && !errors.Is(failed, backup.ErrUnasked) {
+		b.core.log.WarnContext(ctx, "telling about the backup failed", "error", failed)
 		run.Untold = failed
 	}
 	return run, err
@@ -214,27 +214,9 @@ func (n *nightly) work(ctx context.Context, a backup.Attempt) (err error) {
 // first failure of a run.
 func (n *nightly) tell(ctx context.Context, o backup.Outcome) error {
 	if o.Err != nil && o.Try > 1 && !errors.Is(o.Err, backup.ErrRefused) {
-		return nil
+		return backup.ErrUnasked // it was told at the first
 	}
 	return n.b.tell(ctx, o, n.last)
-}
-
-// tell tells the configured webhook and command.
-func (b *Backups) tell(ctx context.Context, o backup.Outcome, run BackupRun) error {
-	plan := b.core.plan.Backup
-	note := backup.NoticeOf(o, &run.Manifest, run.Report)
-	var errs []error
-	if plan.Webhook != "" {
-		errs = append(errs, backup.Webhook(string(plan.Webhook))(ctx, note))
-	}
-	command := plan.OnSuccess
-	if note.Event != backup.EventSucceeded {
-		command = plan.OnFailure
-	}
-	if len(command) > 0 {
-		errs = append(errs, backup.Command(command)(ctx, note))
-	}
-	return errors.Join(errs...)
 }
 
 // startBackups starts the job of a store that has it enabled.

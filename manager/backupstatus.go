@@ -91,6 +91,7 @@ func (b *Backups) Status(ctx context.Context) (s BackupStatus, err error) {
 		s.findRefusal(err)
 	}
 	b.findRuns(&s)
+	b.findUntold(&s)
 	b.findAge(&s, now)
 	b.findWatch(&s, now)
 	replaced, err := backup.Replaced(b.core.plan.DataDir)
@@ -272,6 +273,9 @@ func (c *core) problemOf(st backup.State) string {
 		return fmt.Sprintf("runs by hand or from a timer failed %d times, the last at %s", st.Hand.Failures, stamp(st.Hand.Failed))
 	case st.Tries > 1, st.Tries > 0 && lockedBy(c.jobsDir(), "backup") == "": // else the first attempt is under way
 		return fmt.Sprintf("the run of %s failed", stamp(st.Run))
+	}
+	if st.Refusal == "" && st.Untold != (backup.UntoldState{}) {
+		return "a notice about a run failed"
 	}
 	return st.Refusal
 }

@@ -100,7 +100,7 @@ never was any it is only said.`,
 				run, err := b.RunOpening(c.Context(), func(ctx context.Context) (*manager.Manager, error) { return a.openStore(ctx, log) }, opts...)
 				show.end()
 				if run.Untold != nil {
-					_, _ = fmt.Fprintf(a.err, "sagestore: nobody was told about the backup: %s\n", run.Untold)
+					_, _ = fmt.Fprintf(a.err, "sagestore: %s\n", run.Untold)
 				}
 				switch {
 				case errors.Is(err, backup.ErrNothing):
