@@ -22,12 +22,14 @@ type mutation struct {
 	cache  string
 	agents bool
 	long   bool // not in CI, but with SAGESTORE_MUTATIONS
+
+	postgres bool
 }
 
 type edit struct{ file, old, new string }
 
 func mutations() []mutation {
-	return append([]mutation{
+	all := []mutation{
 		{why: "the rows of the journal are not written", edits: []edit{{
 			"tiers/database/commit.go",
 			"if out.Rows[i], err = x.appendRow(r, tiers.Cond{}, d.RowLimits[r.Tier], of); err != nil {",
@@ -57,7 +59,41 @@ func mutations() []mutation {
 			"\tif c.e.committer == nil {\n\t\treturn c.alone(ctx, &out)",
 			"\tc.finish(true)\n\tif c.e.committer == nil {\n\t\treturn c.alone(ctx, &out)",
 		}}, faults: "kill", cache: "file"},
-	}, agentMutations()...)
+	}
+	return append(append(all, agentMutations()...), postgresMutations()...)
+}
+
+// postgresMutations are stores on PostgreSQL and Redis that break a promise.
+func postgresMutations() []mutation {
+	const resolved = "case committed:\n\t\tx.recall(ctx, jobs)\n\t\tanswerAll(jobs, nil)"
+	return []mutation{
+		{why: "rows go over whatever Redis has", edits: []edit{{
+			"tiers/cache/redis/scripts.go",
+			"if cond == 1 then over = check(h, cond, want) == 'k'\n  else over = not h or unpack_('>I8', h, 3) <= version end",
+			"over = true",
+		}}, faults: "redis-kill,redis-freeze,kill", postgres: true, long: true},
+		{why: "rows that are left are never applied, on PostgreSQL", edits: []edit{{
+			"txn/applying.go",
+			"for retry := firstRetry; j.view.any() && ctx.Err() == nil;",
+			"for retry := firstRetry; retry == 0;",
+		}}, faults: "kill", postgres: true, long: true},
+		{why: "a commit whose answer was lost counts as rolled back", edits: []edit{{
+			"tiers/database/postgres/writer.go", resolved, "case committed:\n\t\tanswerAll(jobs, w.t.plain(cause))",
+		}}, faults: "postgres-commit", postgres: true, long: true},
+		{why: "a commit whose answer was lost is done again", edits: []edit{{
+			"tiers/database/postgres/writer.go", resolved, "case committed:\n\t\tw.again(jobs, tries+1)",
+		}}, faults: "postgres-commit", postgres: true, long: true},
+		{why: "a commit that got lost in a crash is taken for another one of its number", edits: []edit{{
+			"tiers/database/postgres/tx.go",
+			"lifeSQL = `(SELECT coalesce(extract(epoch FROM stats_reset)::text, '') FROM pg_stat_bgwriter)`",
+			"lifeSQL = `''`",
+		}}, faults: "postgres-immediate", postgres: true, long: true},
+		{why: "a write without an answer that the journal does not take counts as refused", edits: []edit{{
+			"txn/journaled.go",
+			"case err == nil || !errors.Is(tier, tiers.ErrCommitUnknown) ||",
+			"case err != nil || !errors.Is(tier, tiers.ErrCommitUnknown) ||",
+		}}, faults: "postgres-fast,redis-answer,redis-cut", postgres: true, long: true},
+	}
 }
 
 // agentMutations are agents that break a promise.
@@ -152,7 +188,7 @@ func TestABrokenStoreIsFound(t *testing.T) {
 			const kills = "800" // at most
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
-			cmd := exec.CommandContext(ctx, binary, "-quiet", "-kills", kills, "-dir", t.TempDir(), "-faults", m.faults, "-cache", m.cache, fmt.Sprint("-agents=", m.agents))
+			cmd := exec.CommandContext(ctx, binary, "-quiet", "-kills", kills, "-dir", t.TempDir(), "-faults", m.faults, "-cache", m.cache, fmt.Sprint("-agents=", m.agents), fmt.Sprint("-postgres=", m.postgres))
 			cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 			out, err := cmd.CombinedOutput()
 			if err == nil || !strings.Contains(string(out), "the store and the logs are in") {
