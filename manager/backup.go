@@ -139,7 +139,7 @@ func (c *core) freeze(ctx context.Context, o backupOptions) (s backup.Source, er
 		}
 		return s, err
 	}
-	s.Parts = append(s.Parts, backup.Part{Name: "database", Path: partPath("database"), Frozen: frozen})
+	s.Parts = append(s.Parts, backup.Part{Name: "database", Path: c.databasePath(), Frozen: frozen})
 	s.Parts = append(s.Parts, parts...)
 	return s, nil
 }
@@ -207,6 +207,9 @@ func (b *Backups) places() map[string]string {
 	places := map[string]string{"database": cfg.SQLite.Path, "file": cfg.File.BasePath, "cache": cfg.Cache.Path}
 	if cfg.SQLite.Path == "" {
 		places["database"] = filepath.Join(b.core.plan.DataDir, "sage.db")
+	}
+	if b.core.onServer() {
+		places["database"] = filepath.Join(b.core.plan.DataDir, loadingFile)
 	}
 	for name, own := range cfg.Tiers {
 		if _, taken := places[name]; !taken && own.Driver != "" {

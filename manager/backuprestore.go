@@ -16,6 +16,9 @@ type RestoreOptions struct {
 	// the store stays as it is. "" replaces the store itself, which nobody may have
 	// open.
 	To string
+	// Stopped says that no program has the store open, where the store can't tell that
+	// itself, as on a server.
+	Stopped bool
 	// Adopt takes a backup of another store.
 	Adopt bool
 	// Protect are paths that may not be moved, such as the configuration.
@@ -46,14 +49,27 @@ func (b *Backups) Restore(ctx context.Context, id string, o RestoreOptions) (don
 		done.Restored, err = b.repo.Restore(ctx, e.ID, backup.RestoreOptions{To: o.To, Progress: o.Progress})
 		return done, err
 	}
+	if err := b.core.sameEngine(&e.Manifest); err != nil {
+		return done, tiers.Fail("restore backup "+e.ID, "", tiers.Key{}, err)
+	}
+	if b.core.onServer() {
+		if err := b.readyToLoad(ctx, o.Stopped); err != nil {
+			return done, tiers.Fail("restore backup "+e.ID, "", tiers.Key{}, err)
+		}
+	}
 	places := b.places()
 	r := backup.RestoreOptions{
 		Dir: b.core.plan.DataDir, Places: places, Protect: o.Protect, Adopt: o.Adopt, Progress: o.Progress,
 	}
 	r.Parts, done.Without = placed(&e.Manifest, places)
 	r.Store = b.ownStore(ctx)
-	done.Restored, err = b.repo.Restore(ctx, e.ID, r)
-	return done, err
+	if done.Restored, err = b.repo.Restore(ctx, e.ID, r); err != nil || !b.core.onServer() {
+		return done, err
+	}
+	if err := b.load(ctx, &done); err != nil {
+		return done, tiers.Fail("restore backup "+e.ID, "", tiers.Key{}, tiers.Hint(fmt.Errorf("the restore is decided and not finished: %w", err), "mend the cause and open the store, which finishes it"))
+	}
+	return done, nil
 }
 
 // ownStore answers the id of the store; "" when there is none, when no backup was ever
@@ -66,15 +82,17 @@ func (b *Backups) ownStore(ctx context.Context) string {
 		}
 		return string(id)
 	}
-	if _, err := os.Stat(b.places()["database"]); err != nil {
-		return ""
+	if !b.core.onServer() {
+		if _, err := os.Stat(b.places()["database"]); err != nil {
+			return ""
+		}
 	}
-	c := &core{plan: b.core.plan, clock: b.core.clock, log: b.core.log, stations: make(map[string]*station)}
-	if err := c.openSystem(ctx, b.core.drivers); err != nil {
-		return ""
-	}
-	id, err := c.system.Fact(ctx, factStore)
-	if closing := c.closeTiers(context.WithoutCancel(ctx)); err != nil || closing != nil {
+	var id []byte
+	err := b.aside(ctx, func(c *core) (err error) {
+		id, err = c.system.Fact(ctx, factStore)
+		return err
+	})
+	if err != nil {
 		return ""
 	}
 	return string(id)

@@ -65,7 +65,7 @@ func (c *core) systemFile() (place string, copies tiers.Copies, err error) {
 	b := &Backups{core: c}
 	place = b.places()["database"]
 	i := slices.IndexFunc(c.copies(), func(one tiers.Copies) bool { return one.Format() == tiers.FormatSQLite })
-	if place == "" || i < 0 {
+	if place == "" || i < 0 || c.onServer() {
 		return "", nil, tiers.Hint(fmt.Errorf("%w: the facts of this store are in no SQLite database", tiers.ErrUnsupported),
 			"restore a backup of it, which makes a new epoch")
 	}

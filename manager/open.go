@@ -189,6 +189,11 @@ func (c *core) openAll(ctx context.Context, drivers tiers.Drivers) error {
 	if err := c.openSystem(ctx, drivers); err != nil {
 		return err
 	}
+	if c.plan.DataDir != "" {
+		if _, err := c.finishLoading(ctx, drivers); err != nil {
+			return err
+		}
+	}
 	if err := c.learnEpoch(ctx); err != nil {
 		return err
 	}

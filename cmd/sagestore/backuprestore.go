@@ -19,6 +19,7 @@ type restoreFlags struct {
 	at, to     string
 	categories []string
 	adopt, yes bool
+	stopped    bool
 }
 
 func (a *app) backupRestoreCommand() *cobra.Command {
@@ -57,6 +58,7 @@ that category, of all namespaces, become those of the backup, all at once.`,
 	c.Flags().StringVar(&f.to, "to", "", "restore into this `directory`, which is empty or not there")
 	c.Flags().StringArrayVar(&f.categories, "category", nil, "restore only this category, by `name`, into the running store; may be given several times")
 	c.Flags().BoolVar(&f.adopt, "adopt", false, "restore the backup of another store")
+	c.Flags().BoolVar(&f.stopped, "stopped", false, "no program has the store open, where it can't tell that itself: on PostgreSQL")
 	c.Flags().BoolVar(&f.yes, "yes", false, "do not ask")
 	return a.backupFlags(c, "print one line of JSON")
 }
@@ -111,7 +113,7 @@ type restored struct {
 
 func (a *app) restoreStore(ctx context.Context, b *manager.Backups, id string, f restoreFlags) error {
 	show := a.progress()
-	o := manager.RestoreOptions{To: f.to, Adopt: f.adopt, Progress: show.tell}
+	o := manager.RestoreOptions{To: f.to, Stopped: f.stopped, Adopt: f.adopt, Progress: show.tell}
 	file, err := a.configFile()
 	if err != nil {
 		return err

@@ -47,7 +47,7 @@ func Drivers(ds tiers.Drivers) tiers.Drivers {
 // standIn keeps on PostgreSQL what a driver of SQLite would keep in a file.
 func standIn(d tiers.Driver) tiers.Driver {
 	file := d.Open
-	d.Copies = nil
+	d.Copies = postgres.Copies()
 	d.Open = func(ctx context.Context, env tiers.Env) (tiers.Tier, error) {
 		var o database.Options
 		if err := env.Options(&o); err != nil {
