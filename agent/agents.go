@@ -40,7 +40,7 @@ func (s *Store) saveState(ctx context.Context, a *State) (*stateRecord, error) {
 	case a.Revision == 0 && found:
 		return nil, refuse(tiers.Hint(tiers.ErrExists, "load it, change what was loaded and save that"))
 	case a.Revision != 0 && !found:
-		return nil, refuse(tiers.Hint(errNoAgent, "it was deleted; Revision 0 creates another one"))
+		return nil, refuse(tiers.Hint(errNoAgent, "it was deleted; one with revision 0 is created anew"))
 	case !found:
 		return s.createAgent(ctx, a, now(s.core.clock))
 	}
@@ -266,7 +266,14 @@ func reveal(err error) error {
 // After is where a listing goes on, and how much of it is wanted.
 type After struct {
 	ID    string // exclusive; empty: from the beginning
-	Limit int    // 0: no limit
+	Limit int    // 0: no limit; below 0 is tiers.ErrType
+}
+
+func (a After) check() error {
+	if a.Limit < 0 {
+		return fmt.Errorf("%w: a limit of %d; 0 is none", tiers.ErrType, a.Limit)
+	}
+	return nil
 }
 
 // List yields the agents in the order of their ids, as keys are: "/" and "%"
@@ -274,6 +281,10 @@ type After struct {
 // a State that has only its id, and the list goes on; an error beside nil ends it.
 func (s *Store) List(ctx context.Context, from After) iter.Seq2[*State, error] {
 	return func(yield func(*State, error) bool) {
+		if err := from.check(); err != nil {
+			yield(nil, fail("list agents", categoryState, "", err))
+			return
+		}
 		opts := []manager.ListOption{manager.Prefix(atID), manager.Limit(from.Limit)}
 		if from.ID != "" {
 			opts = append(opts, manager.After(atID+manager.Key(from.ID)))

@@ -209,42 +209,48 @@ func TestAgentsAreListedInOrderOfTheirIDs(t *testing.T) {
 }
 
 func TestBadIDsAreRefused(t *testing.T) {
-	s := inMemory(t)
-	for _, id := range []string{"a\x00b", "\xff", string(make([]byte, 300))} {
-		a := agent.NewState(id, "", "")
+	each(t, func(t *testing.T, h *house) {
+		t.Helper()
+		s := h.Store
+		for _, id := range []string{"a\x00b", "\xff", string(make([]byte, 300))} {
+			a := agent.NewState(id, "", "")
+			isErr(t, s.Save(t.Context(), a), tiers.ErrKey)
+			_, err := s.Load(t.Context(), id)
+			isErr(t, err, tiers.ErrKey)
+		}
+		a := agent.NewState("a", "", "")
+		a.ID = ""
 		isErr(t, s.Save(t.Context(), a), tiers.ErrKey)
-		_, err := s.Load(t.Context(), id)
-		isErr(t, err, tiers.ErrKey)
-	}
-	a := agent.NewState("a", "", "")
-	a.ID = ""
-	isErr(t, s.Save(t.Context(), a), tiers.ErrKey)
+	})
 }
 
 func TestOnlyWhatDiffersOfCustomIsWritten(t *testing.T) {
-	m := open(t, routings()[0])
-	ctx := t.Context()
-	a := agent.NewState("a", "", "")
-	for _, k := range []string{"x", "y", "z"} {
-		a.Set(k, 1)
-	}
-	ok(t, m.Save(ctx, a))
-	versions := func() map[string]tiers.Version {
-		out := map[string]tiers.Version{}
-		for item, err := range m.m.List(ctx, "agent.state", manager.Prefix("own/")) {
-			ok(t, err)
-			segments := manager.SplitKey(item.Key)
-			out[segments[len(segments)-1]] = item.Version
+	each(t, func(t *testing.T, h *house) {
+		t.Helper()
+		m := h
+		ctx := t.Context()
+		a := agent.NewState("a", "", "")
+		for _, k := range []string{"x", "y", "z"} {
+			a.Set(k, 1)
 		}
-		return out
-	}
-	before := versions()
-	a.Set("y", 2)
-	ok(t, m.Save(ctx, a))
-	after := versions()
-	if before["x"] != after["x"] || before["z"] != after["z"] || before["y"] == after["y"] {
-		t.Errorf("versions before %v, after %v", before, after)
-	}
+		ok(t, m.Save(ctx, a))
+		versions := func() map[string]tiers.Version {
+			out := map[string]tiers.Version{}
+			for item, err := range m.m.List(ctx, "agent.state", manager.Prefix("own/")) {
+				ok(t, err)
+				segments := manager.SplitKey(item.Key)
+				out[segments[len(segments)-1]] = item.Version
+			}
+			return out
+		}
+		before := versions()
+		a.Set("y", 2)
+		ok(t, m.Save(ctx, a))
+		after := versions()
+		if before["x"] != after["x"] || before["z"] != after["z"] || before["y"] == after["y"] {
+			t.Errorf("versions before %v, after %v", before, after)
+		}
+	})
 }
 
 func TestTransactionHoldsAgentAndTheAppsOwnRecords(t *testing.T) {

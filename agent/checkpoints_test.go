@@ -165,18 +165,18 @@ func damaged(t testing.TB, m *manager.Manager, category, prefix, from, to string
 }
 
 func TestDamagedCheckpointIsNotRestored(t *testing.T) {
-	for why, spoil := range map[string]struct{ category, prefix, from, to string }{
-		"a message was changed":     {"agent.conversations", "msg/", "two", "twp"},
-		"a message is missing":      {"agent.conversations", "msg/", "two", ""},
-		"what was kept was changed": {"agent.conversations", "hist/", "one", "onf"},
-		"the state was changed":     {"agent.state", "own/", "41", "42"},
-		"its sum was changed":       {"agent.checkpoints", "info/", `"sha256":"`, `"sha256":"f`},
-		"its iteration was changed": {"agent.checkpoints", "info/", `"iteration":2`, `"iteration":3`},
-		"its kind was changed":      {"agent.checkpoints", "info/", `"kind":"manual"`, `"kind":"automatic"`},
-	} {
-		t.Run(why, func(t *testing.T) {
-			h := open(t, routings()[1])
-			ctx := t.Context()
+	each(t, func(t *testing.T, h *house) {
+		t.Helper()
+		ctx := t.Context()
+		for why, spoil := range map[string]struct{ category, prefix, from, to string }{
+			"a message was changed":     {"agent.conversations", "msg/", "two", "twp"},
+			"a message is missing":      {"agent.conversations", "msg/", "two", ""},
+			"what was kept was changed": {"agent.conversations", "hist/", "one", "onf"},
+			"the state was changed":     {"agent.state", "own/", "41", "42"},
+			"its sum was changed":       {"agent.checkpoints", "info/", `"sha256":"`, `"sha256":"f`},
+			"its iteration was changed": {"agent.checkpoints", "info/", `"iteration":2`, `"iteration":3`},
+			"its kind was changed":      {"agent.checkpoints", "info/", `"kind":"manual"`, `"kind":"automatic"`},
+		} {
 			c := talk(t, h.Store, "a", "one", "two")
 			a := must(h.Load(ctx, "a"))(t)
 			a.Set("counter", 41)
@@ -186,67 +186,82 @@ func TestDamagedCheckpointIsNotRestored(t *testing.T) {
 			m.Content = "edited"
 			ok(t, h.EditMessage(ctx, c.ID, m))
 			damaged(t, h.m, spoil.category, spoil.prefix, spoil.from, spoil.to)
-			_, err := h.Restore(ctx, "a", older.ID, agent.RestoreOptions{})
-			isErr(t, err, tiers.ErrCorrupt)
-			_, err = h.LoadCheckpoint(ctx, "a", older.ID)
-			isErr(t, err, tiers.ErrCorrupt)
-			if got := len(collected(t, h.Checkpoints(ctx, "a", agent.After{}))); got != 1 {
-				t.Errorf("%d checkpoints after a restore that was refused", got)
+			for i, read := range []func() error{
+				func() error { _, err := h.Restore(ctx, "a", older.ID, agent.RestoreOptions{}); return err },
+				func() error { _, err := h.LoadCheckpoint(ctx, "a", older.ID); return err },
+			} {
+				if err := read(); !errors.Is(err, tiers.ErrCorrupt) {
+					t.Errorf("%s: reading it (%d) answers %v", why, i, err)
+				}
 			}
-		})
-	}
+			if got := len(collected(t, h.Checkpoints(ctx, "a", agent.After{}))); got != 1 {
+				t.Errorf("%s: %d checkpoints after a restore that was refused", why, got)
+			}
+			must(h.Delete(ctx, "a"))(t)
+		}
+	})
 }
 
 func TestOlderCheckpointIsRestoredOnlyWhenAskedFor(t *testing.T) {
-	h := open(t, routings()[1])
-	ctx := t.Context()
-	c := talk(t, h.Store, "a", "one")
-	must(h.Checkpoint(ctx, agent.CheckpointInfo{AgentID: "a"}))(t)
-	m := must(h.LoadConversation(ctx, c.ID, agent.Page{}))(t).Messages[0]
-	m.Content = "two"
-	ok(t, h.EditMessage(ctx, c.ID, m))
-	newer := must(h.Checkpoint(ctx, agent.CheckpointInfo{AgentID: "a"}))(t)
-	damaged(t, h.m, "agent.conversations", "msg/", "two", "three")
-	_, err := h.Restore(ctx, "a", newer.ID, agent.RestoreOptions{})
-	isErr(t, err, tiers.ErrCorrupt)
-	must(h.Restore(ctx, "a", newer.ID, agent.RestoreOptions{OrOlder: true}))(t)
-	if got := contents(t, h.Store, c.ID, agent.Page{}); got[0] != "one" {
-		t.Errorf("restored is %v", got)
-	}
+	each(t, func(t *testing.T, h *house) {
+		t.Helper()
+		ctx := t.Context()
+		c := talk(t, h.Store, "a", "one")
+		must(h.Checkpoint(ctx, agent.CheckpointInfo{AgentID: "a"}))(t)
+		m := must(h.LoadConversation(ctx, c.ID, agent.Page{}))(t).Messages[0]
+		m.Content = "two"
+		ok(t, h.EditMessage(ctx, c.ID, m))
+		newer := must(h.Checkpoint(ctx, agent.CheckpointInfo{AgentID: "a"}))(t)
+		damaged(t, h.m, "agent.conversations", "msg/", "two", "three")
+		_, err := h.Restore(ctx, "a", newer.ID, agent.RestoreOptions{})
+		isErr(t, err, tiers.ErrCorrupt)
+		must(h.Restore(ctx, "a", newer.ID, agent.RestoreOptions{OrOlder: true}))(t)
+		if got := contents(t, h.Store, c.ID, agent.Page{}); got[0] != "one" {
+			t.Errorf("restored is %v", got)
+		}
+	})
 }
 
 func TestOrderOfCheckpointsIsThatOfTheirMaking(t *testing.T) {
-	s := inMemory(t, manager.WithClock(sagetest.NewClock(time.Date(2026, 1, 1, 0, 0, 0, 5, time.UTC))))
-	ctx := t.Context()
-	p := manager.ConfigOf(sagetest.Open(t)).Checkpoints
-	p.Max = 100
-	ok(t, s.SetCheckpoints(p))
-	talk(t, s, "a", "one")
-	var made []string
-	for i := range 50 {
-		made = append(made, must(s.Checkpoint(ctx, agent.CheckpointInfo{AgentID: "a", Name: fmt.Sprint(i)}))(t).ID)
-	}
-	all := collected(t, s.Checkpoints(ctx, "a", agent.After{}))
-	for i, c := range all {
-		if c.ID != made[49-i] || c.Created.Nanosecond() != 5 {
-			t.Fatalf("at %d is %s, made as %s, at %v", i, c.ID, made[49-i], c.Created)
+	eachAt(t, func(t *testing.T, h *house, clock *sagetest.Clock) {
+		t.Helper()
+		s := h.Store
+		clock.Advance(5)
+		ctx := t.Context()
+		p := manager.ConfigOf(h.m).Checkpoints
+		p.Max = 100
+		ok(t, s.SetCheckpoints(p))
+		talk(t, s, "a", "one")
+		n := 8
+		if inFull(t) {
+			n = 50
 		}
-	}
-	if got := must(s.LoadCheckpoint(ctx, "a", "latest"))(t); got.ID != made[49] {
-		t.Errorf("the latest is %s", got.ID)
-	}
-	page := collected(t, s.Checkpoints(ctx, "a", agent.After{ID: made[40], Limit: 2}))
-	if len(page) != 2 || page[0].ID != made[39] {
-		t.Errorf("after the 40th: %v", page)
-	}
-	if n := must(s.Prune(ctx, "a", 3))(t); n != 47 {
-		t.Errorf("%d were removed", n)
-	}
-	for i, c := range collected(t, s.Checkpoints(ctx, "a", agent.After{})) {
-		if c.ID != made[49-i] {
-			t.Errorf("left is %s", c.Name)
+		var made []string
+		for i := range n {
+			made = append(made, must(s.Checkpoint(ctx, agent.CheckpointInfo{AgentID: "a", Name: fmt.Sprint(i)}))(t).ID)
 		}
-	}
+		all := collected(t, s.Checkpoints(ctx, "a", agent.After{}))
+		for i, c := range all {
+			if c.ID != made[n-1-i] || c.Created.Nanosecond() != 5 {
+				t.Fatalf("at %d is %s, made as %s, at %v", i, c.ID, made[n-1-i], c.Created)
+			}
+		}
+		if got := must(s.LoadCheckpoint(ctx, "a", "latest"))(t); got.ID != made[n-1] {
+			t.Errorf("the latest is %s", got.ID)
+		}
+		page := collected(t, s.Checkpoints(ctx, "a", agent.After{ID: made[n-2], Limit: 2}))
+		if len(page) != 2 || page[0].ID != made[n-3] {
+			t.Errorf("after the second: %v", page)
+		}
+		if pruned := must(s.Prune(ctx, "a", 3))(t); pruned != n-3 {
+			t.Errorf("%d were removed", pruned)
+		}
+		for i, c := range collected(t, s.Checkpoints(ctx, "a", agent.After{})) {
+			if c.ID != made[n-1-i] {
+				t.Errorf("left is %s", c.Name)
+			}
+		}
+	})
 }
 
 func TestPruneLeavesAsManyAsItIsTold(t *testing.T) {
@@ -286,29 +301,32 @@ func TestPruneLeavesAsManyAsItIsTold(t *testing.T) {
 }
 
 func TestMaximumTakesTheOldestAutomaticFirst(t *testing.T) {
-	s := inMemory(t)
-	ctx := t.Context()
-	talk(t, s, "a", "one")
-	kinds := []agent.Kind{agent.Manual, agent.Automatic, agent.Manual, agent.Automatic}
-	for i := range 13 {
-		in := agent.CheckpointInfo{AgentID: "a", Name: fmt.Sprint(i), Kind: agent.Manual, Keep: i == 0}
-		if i < len(kinds) {
-			in.Kind = kinds[i]
+	each(t, func(t *testing.T, h *house) {
+		t.Helper()
+		s := h.Store
+		ctx := t.Context()
+		talk(t, s, "a", "one")
+		kinds := []agent.Kind{agent.Manual, agent.Automatic, agent.Manual, agent.Automatic}
+		for i := range 13 {
+			in := agent.CheckpointInfo{AgentID: "a", Name: fmt.Sprint(i), Kind: agent.Manual, Keep: i == 0}
+			if i < len(kinds) {
+				in.Kind = kinds[i]
+			}
+			made := must(s.Checkpoint(ctx, in))(t)
+			must(s.LoadCheckpoint(ctx, "a", made.ID))(t)
 		}
-		made := must(s.Checkpoint(ctx, in))(t)
-		must(s.LoadCheckpoint(ctx, "a", made.ID))(t)
-	}
-	var left []string
-	for _, c := range collected(t, s.Checkpoints(ctx, "a", agent.After{})) {
-		left = append(left, c.Name)
-	}
-	if d := cmp.Diff(strings.Fields("12 11 10 9 8 7 6 5 4 2 0"), left); d != "" {
-		t.Error(d)
-	}
-	must(s.Checkpoint(ctx, agent.CheckpointInfo{AgentID: "a", Name: "13"}))(t)
-	if all := collected(t, s.Checkpoints(ctx, "a", agent.After{})); all[9].Name != "4" || len(all) != 11 {
-		t.Errorf("the oldest of the others did not go: %v", all[9])
-	}
+		var left []string
+		for _, c := range collected(t, s.Checkpoints(ctx, "a", agent.After{})) {
+			left = append(left, c.Name)
+		}
+		if d := cmp.Diff(strings.Fields("12 11 10 9 8 7 6 5 4 2 0"), left); d != "" {
+			t.Error(d)
+		}
+		must(s.Checkpoint(ctx, agent.CheckpointInfo{AgentID: "a", Name: "13"}))(t)
+		if all := collected(t, s.Checkpoints(ctx, "a", agent.After{})); all[9].Name != "4" || len(all) != 11 {
+			t.Errorf("the oldest of the others did not go: %v", all[9])
+		}
+	})
 }
 
 func TestSameIDAgainIsTheSameCheckpointOrRefused(t *testing.T) {
@@ -487,29 +505,32 @@ func TestDamagedBytesAreRefused(t *testing.T) {
 }
 
 func TestCheckpointBeforeAnOperationUndoesIt(t *testing.T) {
-	s := inMemory(t)
-	ctx := t.Context()
-	c := talk(t, s, "a", "one", "two")
-	ms := must(s.LoadConversation(ctx, c.ID, agent.Page{}))(t).Messages
-	if n := must(s.DeleteMessages(ctx, c.ID, ms[0].ID, ms[1].ID, "unknown"))(t); n != 2 {
-		t.Errorf("%d were deleted", n)
-	}
-	made := collected(t, s.Checkpoints(ctx, "a", agent.After{}))
-	if len(made) != 1 || made[0].Kind != agent.PreOperation {
-		t.Fatalf("made: %+v", made)
-	}
-	must(s.Restore(ctx, "a", made[0].ID, agent.RestoreOptions{}))(t)
-	if got := contents(t, s, c.ID, agent.Page{}); len(got) != 2 {
-		t.Errorf("restored is %v", got)
-	}
-	p := manager.ConfigOf(sagetest.Open(t)).Checkpoints
-	p.BeforeOperations = false
-	ok(t, s.SetCheckpoints(p))
-	if _, done, err := s.BeforeOperation(ctx, "a", "x"); done || err != nil {
-		t.Errorf("made one though that is off: %v", err)
-	}
-	p.Max = 0
-	isErr(t, s.SetCheckpoints(p), tiers.ErrType)
+	each(t, func(t *testing.T, h *house) {
+		t.Helper()
+		s := h.Store
+		ctx := t.Context()
+		c := talk(t, s, "a", "one", "two")
+		ms := must(s.LoadConversation(ctx, c.ID, agent.Page{}))(t).Messages
+		if n := must(s.DeleteMessages(ctx, c.ID, ms[0].ID, ms[1].ID, "unknown"))(t); n != 2 {
+			t.Errorf("%d were deleted", n)
+		}
+		made := collected(t, s.Checkpoints(ctx, "a", agent.After{}))
+		if len(made) != 1 || made[0].Kind != agent.PreOperation {
+			t.Fatalf("made: %+v", made)
+		}
+		must(s.Restore(ctx, "a", made[0].ID, agent.RestoreOptions{}))(t)
+		if got := contents(t, s, c.ID, agent.Page{}); len(got) != 2 {
+			t.Errorf("restored is %v", got)
+		}
+		p := manager.ConfigOf(h.m).Checkpoints
+		p.BeforeOperations = false
+		ok(t, s.SetCheckpoints(p))
+		if _, done, err := s.BeforeOperation(ctx, "a", "x"); done || err != nil {
+			t.Errorf("made one though that is off: %v", err)
+		}
+		p.Max = 0
+		isErr(t, s.SetCheckpoints(p), tiers.ErrType)
+	})
 }
 
 func TestStrategies(t *testing.T) {
@@ -559,25 +580,31 @@ func TestStrategies(t *testing.T) {
 }
 
 func TestSoundCheckpointNeverFailsItsCheck(t *testing.T) {
-	h := open(t, routings()[1])
-	ctx := t.Context()
-	c := talk(t, h.Store, "a", "one")
-	five := map[string]any{"a": 1, "b": 2.5, "c": "x", "d": nil, "e": map[string]any{"z": 1, "y": 2, "x": 3, "w": 4, "v": 5}}
-	words := map[string]string{"a": "1", "b": "2", "c": "3", "d": "4", "e": "5"}
-	for i := range 100 {
-		a := must(h.Load(ctx, "a"))(t)
-		a.Custom, a.Config, a.Metadata = five, five, words
-		a.SystemPrompt = fmt.Sprint(i)
-		ok(t, h.Save(ctx, a))
-		m := agent.NewMessage(agent.User, "x")
-		m.Metadata = words
-		if i < 5 {
-			must(h.AppendMessage(ctx, c.ID, m))(t)
+	each(t, func(t *testing.T, h *house) {
+		t.Helper()
+		ctx := t.Context()
+		c := talk(t, h.Store, "a", "one")
+		five := map[string]any{"a": 1, "b": 2.5, "c": "x", "d": nil, "e": map[string]any{"z": 1, "y": 2, "x": 3, "w": 4, "v": 5}}
+		words := map[string]string{"a": "1", "b": "2", "c": "3", "d": "4", "e": "5"}
+		rounds := 10 // of the many orders that a map of five has
+		if inFull(t) {
+			rounds = 100
 		}
-		made := must(h.Checkpoint(ctx, agent.CheckpointInfo{AgentID: "a", Metadata: words}))(t)
-		if i%20 == 0 {
-			h.reopen()
+		for i := range rounds {
+			a := must(h.Load(ctx, "a"))(t)
+			a.Custom, a.Config, a.Metadata = five, five, words
+			a.SystemPrompt = fmt.Sprint(i)
+			ok(t, h.Save(ctx, a))
+			m := agent.NewMessage(agent.User, "x")
+			m.Metadata = words
+			if i < 5 {
+				must(h.AppendMessage(ctx, c.ID, m))(t)
+			}
+			made := must(h.Checkpoint(ctx, agent.CheckpointInfo{AgentID: "a", Metadata: words}))(t)
+			if i == 5 {
+				h.reopen()
+			}
+			must(h.Restore(ctx, "a", made.ID, agent.RestoreOptions{NoRecovery: i%2 == 0}))(t)
 		}
-		must(h.Restore(ctx, "a", made.ID, agent.RestoreOptions{NoRecovery: i%2 == 0}))(t)
-	}
+	})
 }

@@ -71,7 +71,7 @@ func (s *Store) saveHead(ctx context.Context, c *Conversation) (*edit, *headReco
 	case c.Revision == 0 && found:
 		return nil, nil, refuse(tiers.Hint(tiers.ErrExists, "append to it, or load it and save what was loaded"))
 	case c.Revision != 0 && !found:
-		return nil, nil, refuse(tiers.Hint(errNoConversation, "it was deleted; Revision 0 creates another one"))
+		return nil, nil, refuse(tiers.Hint(errNoConversation, "it was deleted; one with revision 0 is created anew"))
 	case !found:
 		return s.createConversation(ctx, c)
 	case c.AgentID != ref.AgentID:
@@ -275,6 +275,9 @@ func (s *Store) AutoTitle(ctx context.Context, id string) (title string, err err
 func (s *Store) Conversations(ctx context.Context, agentID string, from After) iter.Seq2[*Conversation, error] {
 	return func(yield func(*Conversation, error) bool) {
 		all, bad, err := s.heads(ctx, agentID)
+		if err == nil {
+			err = from.check()
+		}
 		if err != nil {
 			yield(nil, fail("list conversations", categoryConversations, "", err))
 			return

@@ -1,7 +1,9 @@
 package agent_test
 
 import (
+	"errors"
 	"fmt"
+	"iter"
 	"strings"
 	"sync"
 	"testing"
@@ -163,98 +165,173 @@ func TestOldCopyOfAConversationTakesNothingAway(t *testing.T) {
 }
 
 func TestLastTenOfFiftyMessagesWithOneTime(t *testing.T) {
-	s := inMemory(t)
-	c := talk(t, s, "a")
-	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	for i := range 50 {
-		m := agent.NewMessage(agent.User, fmt.Sprint(i))
-		m.At = at
-		must(s.AppendMessage(t.Context(), c.ID, m))(t)
-	}
-	for why, p := range map[string]struct {
-		page  agent.Page
-		first int
-		n     int
-	}{
-		"the last ten":                {agent.Page{Last: true, Limit: 10}, 40, 10},
-		"the first three":             {agent.Page{Limit: 3}, 0, 3},
-		"after the tenth":             {agent.Page{After: 10, Limit: 5}, 10, 5},
-		"the last two before the 8th": {agent.Page{Before: 8, Limit: 2, Last: true}, 5, 2},
-		"between both":                {agent.Page{After: 3, Before: 6}, 3, 2},
-		"the last of a part":          {agent.Page{After: 45, Limit: 10, Last: true}, 45, 5},
-		"all":                         {agent.Page{}, 0, 50},
-	} {
-		got := contents(t, s, c.ID, p.page)
-		if len(got) != p.n || got[0] != fmt.Sprint(p.first) || got[p.n-1] != fmt.Sprint(p.first+p.n-1) {
-			t.Errorf("%s: %v", why, got)
+	each(t, func(t *testing.T, h *house) {
+		t.Helper()
+		s := h.Store
+		c := talk(t, s, "a")
+		at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+		for i := range 50 {
+			m := agent.NewMessage(agent.User, fmt.Sprint(i))
+			m.At = at
+			c.Add(m)
 		}
-	}
-	if got := must(s.LoadConversation(t.Context(), c.ID, agent.Page{Limit: 1}))(t); got.LastMessage.Before(c.Created) || got.Count != 50 {
-		t.Errorf("last message %v, %d messages", got.LastMessage, got.Count)
-	}
+		must(s.AppendMessage(t.Context(), c.ID, c.Messages[:25]...))(t)
+		must(s.AppendMessage(t.Context(), c.ID, c.Messages[25:]...))(t)
+		for why, p := range map[string]struct {
+			page  agent.Page
+			first int
+			n     int
+		}{
+			"the last ten":                {agent.Page{Last: true, Limit: 10}, 40, 10},
+			"the first three":             {agent.Page{Limit: 3}, 0, 3},
+			"after the tenth":             {agent.Page{After: 10, Limit: 5}, 10, 5},
+			"the last two before the 8th": {agent.Page{Before: 8, Limit: 2, Last: true}, 5, 2},
+			"between both":                {agent.Page{After: 3, Before: 6}, 3, 2},
+			"the last of a part":          {agent.Page{After: 45, Limit: 10, Last: true}, 45, 5},
+			"all":                         {agent.Page{}, 0, 50},
+		} {
+			got := contents(t, s, c.ID, p.page)
+			if len(got) != p.n || got[0] != fmt.Sprint(p.first) || got[p.n-1] != fmt.Sprint(p.first+p.n-1) {
+				t.Errorf("%s: %v", why, got)
+			}
+		}
+		if got := must(s.LoadConversation(t.Context(), c.ID, agent.Page{Limit: 1}))(t); got.LastMessage.Before(c.Created) || got.Count != 50 {
+			t.Errorf("last message %v, %d messages", got.LastMessage, got.Count)
+		}
+	})
 }
 
 func TestPageDoesNotPartToolCallsFromTheirResults(t *testing.T) {
-	s := inMemory(t)
-	ctx := t.Context()
-	c := talk(t, s, "a", "q")
-	call := agent.NewMessage(agent.Assistant, "calls")
-	call.ToolCalls = []agent.ToolCall{{ID: "1", Name: "x"}, {ID: "2", Name: "y"}}
-	must(s.AppendMessage(ctx, c.ID, call, agent.ToolResult("1", "r1"), agent.ToolFailure("2", "r2"), agent.NewMessage(agent.Assistant, "done")))(t)
-	for _, p := range []struct {
-		page agent.Page
-		want string
-	}{
-		{agent.Page{Last: true, Limit: 2, WholeToolCalls: true}, "calls r1 r2 done"},
-		{agent.Page{Limit: 2, WholeToolCalls: true}, "q calls r1 r2"},
-		{agent.Page{Limit: 3, WholeToolCalls: true}, "q calls r1 r2"},
-		{agent.Page{Limit: 2}, "q calls"},
-	} {
-		if got := strings.Join(contents(t, s, c.ID, p.page), " "); got != p.want {
-			t.Errorf("%+v: %s, want %s", p.page, got, p.want)
+	each(t, func(t *testing.T, h *house) {
+		t.Helper()
+		s := h.Store
+		ctx := t.Context()
+		c := talk(t, s, "a", "q")
+		call := agent.NewMessage(agent.Assistant, "calls")
+		call.ToolCalls = []agent.ToolCall{{ID: "1", Name: "x"}, {ID: "2", Name: "y"}}
+		must(s.AppendMessage(ctx, c.ID, call, agent.ToolResult("1", "r1"), agent.ToolFailure("2", "r2"), agent.NewMessage(agent.Assistant, "done")))(t)
+		for _, p := range []struct {
+			page agent.Page
+			want string
+		}{
+			{agent.Page{Last: true, Limit: 2, WholeToolCalls: true}, "calls r1 r2 done"},
+			{agent.Page{Limit: 2, WholeToolCalls: true}, "q calls r1 r2"},
+			{agent.Page{Limit: 3, WholeToolCalls: true}, "q calls r1 r2"},
+			{agent.Page{Limit: 2}, "q calls"},
+		} {
+			if got := strings.Join(contents(t, s, c.ID, p.page), " "); got != p.want {
+				t.Errorf("%+v: %s, want %s", p.page, got, p.want)
+			}
 		}
-	}
-	got := must(s.LoadConversation(ctx, c.ID, agent.Page{}))(t).Messages[1].ToolCalls
-	if *got[0].Result != "r1" || got[0].Status != agent.Completed || *got[1].Result != "r2" || got[1].Status != agent.Failed {
-		t.Errorf("the calls are %+v", got)
-	}
-	must(s.AppendMessage(ctx, c.ID, agent.ToolFailure("1", "late")))(t)
-	got = must(s.LoadConversation(ctx, c.ID, agent.Page{}))(t).Messages[1].ToolCalls
-	if *got[0].Result != "r1" || got[0].Status != agent.Completed {
-		t.Error("a final status changed")
-	}
-	call.ToolCalls[0].Status = agent.Pending
-	isErr(t, s.EditMessage(ctx, c.ID, call), tiers.ErrConflict)
-	_, err := s.AppendMessage(ctx, c.ID, agent.ToolResult("unknown", "r"))
-	isErr(t, err, tiers.ErrNotFound)
-	must(s.ForImport().AppendMessage(ctx, c.ID, agent.ToolResult("unknown", "r")))(t)
+		got := must(s.LoadConversation(ctx, c.ID, agent.Page{}))(t).Messages[1].ToolCalls
+		if *got[0].Result != "r1" || got[0].Status != agent.Completed || *got[1].Result != "r2" || got[1].Status != agent.Failed {
+			t.Errorf("the calls are %+v", got)
+		}
+		must(s.AppendMessage(ctx, c.ID, agent.ToolFailure("1", "late")))(t)
+		got = must(s.LoadConversation(ctx, c.ID, agent.Page{}))(t).Messages[1].ToolCalls
+		if *got[0].Result != "r1" || got[0].Status != agent.Completed {
+			t.Error("a final status changed")
+		}
+		call.ToolCalls[0].Status = agent.Pending
+		isErr(t, s.EditMessage(ctx, c.ID, call), tiers.ErrConflict)
+		_, err := s.AppendMessage(ctx, c.ID, agent.ToolResult("unknown", "r"))
+		isErr(t, err, tiers.ErrNotFound)
+		must(s.ForImport().AppendMessage(ctx, c.ID, agent.ToolResult("unknown", "r")))(t)
+	})
 }
 
 func TestWindowKeepsTheNewestThatFit(t *testing.T) {
-	s := inMemory(t)
-	ctx := t.Context()
-	c := talk(t, s, "a")
-	c.SystemPrompt, c.MaxContextTokens = "sys", 7
-	ok(t, s.SaveConversation(ctx, c))
-	say := func(m agent.Message, tokens int) {
-		m.Tokens = &tokens
-		must(s.AppendMessage(ctx, c.ID, m))(t)
-	}
-	say(agent.NewMessage(agent.User, "1"), 3)
-	call := agent.NewMessage(agent.Assistant, "2")
-	call.ToolCalls = []agent.ToolCall{{ID: "x", Name: "x"}}
-	say(call, 2)
-	say(agent.ToolResult("x", "3"), 2)
-	say(agent.NewMessage(agent.Assistant, "4"), 1)
-	for n, want := range map[int]string{0: "sys 2 3 4", 3: "sys 4", 5: "sys 4", 6: "sys 2 3 4", 9: "sys 1 2 3 4", -1: "sys 1 2 3 4"} {
-		var got []string
-		for _, m := range must(s.Window(ctx, c.ID, n))(t) {
-			got = append(got, m.Content)
+	each(t, func(t *testing.T, h *house) {
+		t.Helper()
+		s := h.Store
+		ctx := t.Context()
+		c := talk(t, s, "a")
+		c.SystemPrompt, c.MaxContextTokens = "sys", 7
+		ok(t, s.SaveConversation(ctx, c))
+		say := func(m agent.Message, tokens int) {
+			m.Tokens = &tokens
+			must(s.AppendMessage(ctx, c.ID, m))(t)
 		}
-		if strings.Join(got, " ") != want {
-			t.Errorf("%d tokens: %v, want %s", n, got, want)
+		say(agent.NewMessage(agent.User, "1"), 3)
+		call := agent.NewMessage(agent.Assistant, "2")
+		call.ToolCalls = []agent.ToolCall{{ID: "x", Name: "x"}}
+		say(call, 2)
+		say(agent.ToolResult("x", "3"), 2)
+		say(agent.NewMessage(agent.Assistant, "4"), 1)
+		for n, want := range map[int]string{0: "sys 2 3 4", 3: "sys 4", 5: "sys 4", 6: "sys 2 3 4", 9: "sys 1 2 3 4"} {
+			var got []string
+			for _, m := range must(s.Window(ctx, c.ID, n))(t) {
+				got = append(got, m.Content)
+			}
+			if strings.Join(got, " ") != want {
+				t.Errorf("%d tokens: %v, want %s", n, got, want)
+			}
+		}
+	})
+}
+
+func TestNegativeLimitsAreRefused(t *testing.T) {
+	each(t, func(t *testing.T, h *house) {
+		t.Helper()
+		ctx := t.Context()
+		c := talk(t, h.Store, "a", "one")
+		must(h.Checkpoint(ctx, agent.CheckpointInfo{AgentID: "a"}))(t)
+		few := agent.After{Limit: -1}
+		for what, err := range map[string]error{
+			"a window":      second(h.Window(ctx, c.ID, -1)),
+			"a page":        second(h.LoadConversation(ctx, c.ID, agent.Page{Limit: -1})),
+			"a search":      second(h.Search(ctx, agent.Query{Text: "one", Limit: new(-1)})),
+			"a prune":       second(h.Prune(ctx, "a", -1)),
+			"agents":        firstError(h.List(ctx, few)),
+			"conversations": firstError(h.Conversations(ctx, "a", few)),
+			"checkpoints":   firstError(h.Checkpoints(ctx, "a", few)),
+		} {
+			if !errors.Is(err, tiers.ErrType) || !strings.Contains(err.Error(), "-1") && what != "a page" {
+				t.Errorf("%s with -1: %v", what, err)
+			}
+		}
+	})
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func firstError[T any](all iter.Seq2[T, error]) error {
+	for _, err := range all {
+		if err != nil {
+			return err
 		}
 	}
+	return nil
+}
+
+// A model may give two calls one id, turns apart: what comes then is the result of the
+// newest that asks.
+func TestResultBelongsToTheNewestCallOfItsID(t *testing.T) {
+	each(t, func(t *testing.T, h *house) {
+		t.Helper()
+		ctx := t.Context()
+		c := talk(t, h.Store, "a", "q")
+		asks := func(text string) agent.Message {
+			m := agent.NewMessage(agent.Assistant, text)
+			m.ToolCalls = []agent.ToolCall{{ID: "call", Name: "x"}}
+			return m
+		}
+		for _, turn := range []string{"first", "second"} {
+			must(h.AppendMessage(ctx, c.ID, asks(turn), agent.ToolResult("call", "result of "+turn)))(t)
+		}
+		must(h.AppendMessage(ctx, c.ID, asks("third"), asks("fourth"), agent.ToolResult("call", "result of fourth")))(t)
+		got := must(h.LoadConversation(ctx, c.ID, agent.Page{}))(t).Messages
+		for i, want := range map[int]string{1: "result of first", 3: "result of second", 5: "", 6: "result of fourth"} {
+			r := got[i].ToolCalls[0].Result
+			if r == nil && want != "" || r != nil && *r != want {
+				t.Errorf("the call of %s has the result %v, want %q", got[i].Content, r, want)
+			}
+		}
+		page := contents(t, h.Store, c.ID, agent.Page{Last: true, Limit: 1, WholeToolCalls: true})
+		if strings.Join(page, ", ") != "fourth, result of fourth" {
+			t.Errorf("the page widened to whole calls is %v", page)
+		}
+	})
 }
 
 func TestTitleIsCutBetweenCharacters(t *testing.T) {
@@ -379,76 +456,80 @@ func TestConversationsAreListedByTheirNewestMessage(t *testing.T) {
 }
 
 func TestUnreadableMessageIsNamedAndTheOthersLoad(t *testing.T) {
-	h := open(t, routings()[1])
-	ctx := t.Context()
-	c := talk(t, h.Store, "a", "one", "two", "three")
-	var bad string
-	for item, err := range h.m.List(ctx, "agent.conversations", manager.Prefix("msg/")) {
-		ok(t, err)
-		if strings.HasSuffix(item.Key, "2") {
-			bad = item.Key
+	each(t, func(t *testing.T, h *house) {
+		t.Helper()
+		ctx := t.Context()
+		c := talk(t, h.Store, "a", "one", "two", "three")
+		var bad string
+		for item, err := range h.m.List(ctx, "agent.conversations", manager.Prefix("msg/")) {
+			ok(t, err)
+			if strings.HasSuffix(item.Key, "2") {
+				bad = item.Key
+			}
 		}
-	}
-	ok(t, h.m.Save(ctx, "agent.conversations", bad, "no message"))
-	got, err := h.LoadConversation(ctx, c.ID, agent.Page{})
-	isErr(t, err, tiers.ErrCorrupt)
-	if len(got.Messages) != 2 || !strings.Contains(err.Error(), bad) {
-		t.Errorf("%d messages beside %v", len(got.Messages), err)
-	}
+		ok(t, h.m.Save(ctx, "agent.conversations", bad, "no message"))
+		got, err := h.LoadConversation(ctx, c.ID, agent.Page{})
+		isErr(t, err, tiers.ErrCorrupt)
+		if len(got.Messages) != 2 || !strings.Contains(err.Error(), bad) {
+			t.Errorf("%d messages beside %v", len(got.Messages), err)
+		}
+	})
 }
 
 func TestWordsAreOnlyWhatTheySay(t *testing.T) {
-	h := open(t, routings()[1])
-	ctx := t.Context()
-	c := talk(t, h.Store, "a")
-	for _, r := range agent.Roles() {
-		must(h.AppendMessage(ctx, c.ID, agent.NewMessage(r, string(r))))(t)
-	}
-	all := agent.NewMessage(agent.Assistant, "all")
-	for _, s := range agent.CallStatuses() {
-		all.ToolCalls = append(all.ToolCalls, agent.ToolCall{ID: string(s), Name: "x", Status: s})
-	}
-	for _, k := range agent.AttachmentKinds() {
-		all.Attachments = append(all.Attachments, agent.Attachment{Kind: k, URL: string(k)})
-	}
-	must(h.AppendMessage(ctx, c.ID, all))(t)
-	got := must(h.LoadConversation(ctx, c.ID, agent.Page{}))(t).Messages
-	for i, r := range agent.Roles() {
-		if got[i].Role != r || got[i].Content != string(r) {
-			t.Errorf("message %d is of %s", i, got[i].Role)
+	each(t, func(t *testing.T, h *house) {
+		t.Helper()
+		ctx := t.Context()
+		c := talk(t, h.Store, "a")
+		for _, r := range agent.Roles() {
+			must(h.AppendMessage(ctx, c.ID, agent.NewMessage(r, string(r))))(t)
 		}
-	}
-	for i, s := range agent.CallStatuses() {
-		if got[4].ToolCalls[i].Status != s {
-			t.Errorf("%s came back as %s", s, got[4].ToolCalls[i].Status)
+		all := agent.NewMessage(agent.Assistant, "all")
+		for _, s := range agent.CallStatuses() {
+			all.ToolCalls = append(all.ToolCalls, agent.ToolCall{ID: string(s), Name: "x", Status: s})
 		}
-	}
-	for i, k := range agent.AttachmentKinds() {
-		if got[4].Attachments[i].Kind != k {
-			t.Errorf("%s came back as %s", k, got[4].Attachments[i].Kind)
+		for _, k := range agent.AttachmentKinds() {
+			all.Attachments = append(all.Attachments, agent.Attachment{Kind: k, URL: string(k)})
 		}
-	}
-	unknown := agent.NewMessage("moderator", "x")
-	unknown.ToolCalls = []agent.ToolCall{{ID: "1", Status: "stuck", Arguments: []byte("[1]")}}
-	unknown.Attachments = []agent.Attachment{{Kind: "smell", Content: "x", Size: 2}}
-	_, err := h.AppendMessage(ctx, c.ID, unknown)
-	isErr(t, err, tiers.ErrType)
-	for _, want := range []string{`"moderator"`, "system, user, assistant, tool", `"stuck"`, "pending, running, completed, failed", "no JSON object", "2 bytes"} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("the error %v does not say %s", err, want)
+		must(h.AppendMessage(ctx, c.ID, all))(t)
+		got := must(h.LoadConversation(ctx, c.ID, agent.Page{}))(t).Messages
+		for i, r := range agent.Roles() {
+			if got[i].Role != r || got[i].Content != string(r) {
+				t.Errorf("message %d is of %s", i, got[i].Role)
+			}
 		}
-	}
-	unknown.Attachments[0].Size = 0
-	must(h.ForImport().AppendMessage(ctx, c.ID, unknown))(t)
-	kept := must(h.LoadConversation(ctx, c.ID, agent.Page{Last: true, Limit: 1}))(t).Messages[0]
-	if kept.Role != "moderator" || kept.ToolCalls[0].Status != "stuck" || string(kept.ToolCalls[0].Arguments) != "[1]" {
-		t.Errorf("an import changed it to %+v", kept)
-	}
-	for text, want := range map[string]agent.Kind{"PreOperation": agent.PreOperation, "Manual": agent.Manual, "odd One": "odd One"} {
-		var k agent.Kind
-		ok(t, k.UnmarshalText([]byte(text)))
-		if k != want {
-			t.Errorf("%q is read as %q", text, k)
+		for i, s := range agent.CallStatuses() {
+			if got[4].ToolCalls[i].Status != s {
+				t.Errorf("%s came back as %s", s, got[4].ToolCalls[i].Status)
+			}
 		}
-	}
+		for i, k := range agent.AttachmentKinds() {
+			if got[4].Attachments[i].Kind != k {
+				t.Errorf("%s came back as %s", k, got[4].Attachments[i].Kind)
+			}
+		}
+		unknown := agent.NewMessage("moderator", "x")
+		unknown.ToolCalls = []agent.ToolCall{{ID: "1", Status: "stuck", Arguments: []byte("[1]")}}
+		unknown.Attachments = []agent.Attachment{{Kind: "smell", Content: "x", Size: 2}}
+		_, err := h.AppendMessage(ctx, c.ID, unknown)
+		isErr(t, err, tiers.ErrType)
+		for _, want := range []string{`"moderator"`, "system, user, assistant, tool", `"stuck"`, "pending, running, completed, failed", "no JSON object", "2 bytes"} {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("the error %v does not say %s", err, want)
+			}
+		}
+		unknown.Attachments[0].Size = 0
+		must(h.ForImport().AppendMessage(ctx, c.ID, unknown))(t)
+		kept := must(h.LoadConversation(ctx, c.ID, agent.Page{Last: true, Limit: 1}))(t).Messages[0]
+		if kept.Role != "moderator" || kept.ToolCalls[0].Status != "stuck" || string(kept.ToolCalls[0].Arguments) != "[1]" {
+			t.Errorf("an import changed it to %+v", kept)
+		}
+		for text, want := range map[string]agent.Kind{"PreOperation": agent.PreOperation, "Manual": agent.Manual, "odd One": "odd One"} {
+			var k agent.Kind
+			ok(t, k.UnmarshalText([]byte(text)))
+			if k != want {
+				t.Errorf("%q is read as %q", text, k)
+			}
+		}
+	})
 }

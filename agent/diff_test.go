@@ -71,34 +71,37 @@ func TestDiffTellsWhatHasChangedBetweenCheckpoints(t *testing.T) {
 }
 
 func TestDiffComparesWhatBothCheckpointsCover(t *testing.T) {
-	s := inMemory(t)
-	ctx := t.Context()
-	c, other := talk(t, s, "a", "one"), talk(t, s, "a", "x")
-	one := must(s.Checkpoint(ctx, agent.CheckpointInfo{AgentID: "a", Conversation: c.ID}))(t)
-	m := agent.NewMessage(agent.User, strings.Repeat("long ", 200))
-	must(s.AppendMessage(ctx, c.ID, m))(t)
-	must(s.AppendMessage(ctx, other.ID, agent.NewMessage(agent.User, "not looked at")))(t)
-	all := must(s.Checkpoint(ctx, agent.CheckpointInfo{AgentID: "a"}))(t)
-	for why, to := range map[string]string{"the present": "", "a checkpoint of the whole agent": all.ID} {
-		got := must(s.Diff(ctx, "a", one.ID, to))(t)
-		if len(got) != 1 || got[0].Name != m.ID || len(got.String()) > 500 || !strings.Contains(got.String(), "...") {
-			t.Errorf("to %s: %v", why, got)
+	each(t, func(t *testing.T, h *house) {
+		t.Helper()
+		s := h.Store
+		ctx := t.Context()
+		c, other := talk(t, s, "a", "one"), talk(t, s, "a", "x")
+		one := must(s.Checkpoint(ctx, agent.CheckpointInfo{AgentID: "a", Conversation: c.ID}))(t)
+		m := agent.NewMessage(agent.User, strings.Repeat("long ", 200))
+		must(s.AppendMessage(ctx, c.ID, m))(t)
+		must(s.AppendMessage(ctx, other.ID, agent.NewMessage(agent.User, "not looked at")))(t)
+		all := must(s.Checkpoint(ctx, agent.CheckpointInfo{AgentID: "a"}))(t)
+		for why, to := range map[string]string{"the present": "", "a checkpoint of the whole agent": all.ID} {
+			got := must(s.Diff(ctx, "a", one.ID, to))(t)
+			if len(got) != 1 || got[0].Name != m.ID || len(got.String()) > 500 || !strings.Contains(got.String(), "...") {
+				t.Errorf("to %s: %v", why, got)
+			}
 		}
-	}
-	must(s.DeleteConversation(ctx, c.ID))(t)
-	if got := must(s.Diff(ctx, "a", one.ID, ""))(t); len(got) != 1 || got[0].Change != agent.Removed || got[0].Conversation != c.ID {
-		t.Errorf("the conversation was deleted, and it says %v", got)
-	}
-	twin := must(s.Fork(ctx, "a", all.ID, "twin"))(t)
-	forked := must(s.Checkpoint(ctx, agent.CheckpointInfo{AgentID: twin.ID}))(t)
-	if got := must(s.Diff(ctx, "", all.ID, forked.ID))(t); len(got) != 5 || got[0].What != "metadata" {
-		t.Errorf("a fork has other conversations and says so in its metadata: %v", got)
-	}
-	_, err := s.Diff(ctx, "a", all.ID, forked.ID)
-	isErr(t, err, tiers.ErrNotFound)
-	_, err = s.Diff(ctx, "a", "nothing", "")
-	isErr(t, err, tiers.ErrNotFound)
-	if raw := must(json.Marshal(must(s.Diff(ctx, "a", all.ID, all.ID))(t)))(t); string(raw) != "[]" {
-		t.Errorf("of no differences the JSON is %s", raw)
-	}
+		must(s.DeleteConversation(ctx, c.ID))(t)
+		if got := must(s.Diff(ctx, "a", one.ID, ""))(t); len(got) != 1 || got[0].Change != agent.Removed || got[0].Conversation != c.ID {
+			t.Errorf("the conversation was deleted, and it says %v", got)
+		}
+		twin := must(s.Fork(ctx, "a", all.ID, "twin"))(t)
+		forked := must(s.Checkpoint(ctx, agent.CheckpointInfo{AgentID: twin.ID}))(t)
+		if got := must(s.Diff(ctx, "", all.ID, forked.ID))(t); len(got) != 5 || got[0].What != "metadata" {
+			t.Errorf("a fork has other conversations and says so in its metadata: %v", got)
+		}
+		_, err := s.Diff(ctx, "a", all.ID, forked.ID)
+		isErr(t, err, tiers.ErrNotFound)
+		_, err = s.Diff(ctx, "a", "nothing", "")
+		isErr(t, err, tiers.ErrNotFound)
+		if raw := must(json.Marshal(must(s.Diff(ctx, "a", all.ID, all.ID))(t)))(t); string(raw) != "[]" {
+			t.Errorf("of no differences the JSON is %s", raw)
+		}
+	})
 }

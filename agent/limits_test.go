@@ -84,8 +84,8 @@ func TestAutomaticCheckpointsAreNeverMoreThanTheMaximum(t *testing.T) {
 func TestMessageOfFiftyMegabytesIsRefusedWhereTheLimitIsLess(t *testing.T) {
 	for _, r := range routings() {
 		t.Run(r.name, func(t *testing.T) {
-			cfg, size, limit := r.config, 50<<16, "2MiB"
-			if r.name == "msgpack and encrypted" {
+			cfg, size, limit := r.config, 50<<12, "128KiB"
+			if r.name == "memory" {
 				size, limit = 50<<20, "32MiB"
 			}
 			r.config = func(t testing.TB, dir string) *config.Config {

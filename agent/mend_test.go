@@ -18,7 +18,6 @@ import (
 // TestWhatCantBeReadIsReplacedByARestore damages each kind of record that a restore
 // has to replace.
 func TestWhatCantBeReadIsReplacedByARestore(t *testing.T) {
-	t.Parallel()
 	kinds := []struct{ what, category, prefix, of string }{
 		{"the agent", "agent.state", "head/", "renamed"},
 		{"an entry of custom", "agent.state", "own/", "counter"},
@@ -26,56 +25,54 @@ func TestWhatCantBeReadIsReplacedByARestore(t *testing.T) {
 		{"a message", "agent.conversations", "msg/", "edited"},
 		{"the index of a conversation", "agent.conversations", "id/", ""},
 	}
-	for _, kind := range kinds {
-		t.Run(kind.what, func(t *testing.T) {
-			each(t, func(t *testing.T, h *house) {
-				t.Helper()
-				ctx := t.Context()
-				c := talk(t, h.Store, "a", "one", "two")
-				must(h.Checkpoint(ctx, agent.CheckpointInfo{AgentID: "a"}))(t)
-				a := must(h.Load(ctx, "a"))(t)
-				a.Set("counter", 1)
-				ok(t, h.Save(ctx, a))
-				must(h.AppendMessage(ctx, c.ID, agent.NewMessage(agent.User, "three")))(t)
-				made := must(h.Checkpoint(ctx, agent.CheckpointInfo{AgentID: "a"}))(t)
-				was := present(t, h.Store, "a")
-				a.Name = "renamed"
-				a.Set("counter", 2)
-				ok(t, h.Save(ctx, a))
-				ok(t, h.ModifyConversation(ctx, c.ID, func(c *agent.Conversation) error { c.Title = "retitled"; return nil }))
-				m := was.Conversations[0].Messages[0]
-				m.Content = "edited"
-				ok(t, h.EditMessage(ctx, c.ID, m))
-				later := agent.NewMessage(agent.User, "later")
-				must(h.AppendMessage(ctx, c.ID, later))(t)
+	each(t, func(t *testing.T, h *house) {
+		t.Helper()
+		ctx := t.Context()
+		for _, kind := range kinds {
+			c := talk(t, h.Store, "a", "one", "two")
+			must(h.Checkpoint(ctx, agent.CheckpointInfo{AgentID: "a"}))(t)
+			a := must(h.Load(ctx, "a"))(t)
+			a.Set("counter", 1)
+			ok(t, h.Save(ctx, a))
+			must(h.AppendMessage(ctx, c.ID, agent.NewMessage(agent.User, "three")))(t)
+			made := must(h.Checkpoint(ctx, agent.CheckpointInfo{AgentID: "a"}))(t)
+			was := present(t, h.Store, "a")
+			a.Name = "renamed"
+			a.Set("counter", 2)
+			ok(t, h.Save(ctx, a))
+			ok(t, h.ModifyConversation(ctx, c.ID, func(c *agent.Conversation) error { c.Title = "retitled"; return nil }))
+			m := was.Conversations[0].Messages[0]
+			m.Content = "edited"
+			ok(t, h.EditMessage(ctx, c.ID, m))
+			later := agent.NewMessage(agent.User, "later")
+			must(h.AppendMessage(ctx, c.ID, later))(t)
 
-				garbled(t, h.m, kind.category, kind.prefix, kind.of)
-				before := must(h.Restore(ctx, "a", made.ID, agent.RestoreOptions{}))(t)
-				if d := diff(was, present(t, h.Store, "a")); d != "" {
-					t.Errorf("restored: %s", d)
-				}
-				if !strings.Contains(before.Description, "Could not be read") || len(before.Metadata) != 1 {
-					t.Errorf("the recovery checkpoint says %q and %v", before.Description, before.Metadata)
-				}
-				must(h.AppendMessage(ctx, c.ID, agent.NewMessage(agent.User, "four")))(t)
-				after := must(h.Checkpoint(ctx, agent.CheckpointInfo{AgentID: "a"}))(t)
-				must(h.Restore(ctx, "a", before.ID, agent.RestoreOptions{}))(t) // what could be read
-				got := contents(t, h.Store, c.ID, agent.Page{})
-				if want := map[bool]int{true: 3, false: 4}[kind.what == "a message"]; len(got) != want || got[len(got)-1] != "later" {
-					t.Errorf("the recovery checkpoint has %v", got)
-				}
-				for _, id := range []string{made.ID, before.ID, after.ID} {
-					must(h.LoadCheckpoint(ctx, "a", id))(t)
-				}
-				must(h.DeleteConversation(ctx, c.ID))(t)
-				must(h.Delete(ctx, "a"))(t)
-				ok(t, h.Tend(ctx))
-				if left := ids(t, h.m, "a", c.ID); len(left) > 0 {
-					t.Errorf("left: %v", left)
-				}
-			})
-		})
-	}
+			garbled(t, h.m, kind.category, kind.prefix, kind.of)
+			before := must(h.Restore(ctx, "a", made.ID, agent.RestoreOptions{}))(t)
+			if d := diff(was, present(t, h.Store, "a")); d != "" {
+				t.Errorf("%s: restored: %s", kind.what, d)
+			}
+			if !strings.Contains(before.Description, "Could not be read") || len(before.Metadata) != 1 {
+				t.Errorf("%s: the recovery checkpoint says %q and %v", kind.what, before.Description, before.Metadata)
+			}
+			must(h.AppendMessage(ctx, c.ID, agent.NewMessage(agent.User, "four")))(t)
+			after := must(h.Checkpoint(ctx, agent.CheckpointInfo{AgentID: "a"}))(t)
+			must(h.Restore(ctx, "a", before.ID, agent.RestoreOptions{}))(t) // what could be read
+			got := contents(t, h.Store, c.ID, agent.Page{})
+			if want := map[bool]int{true: 3, false: 4}[kind.what == "a message"]; len(got) != want || got[len(got)-1] != "later" {
+				t.Errorf("%s: the recovery checkpoint has %v", kind.what, got)
+			}
+			for _, id := range []string{made.ID, before.ID, after.ID} {
+				must(h.LoadCheckpoint(ctx, "a", id))(t)
+			}
+			must(h.DeleteConversation(ctx, c.ID))(t)
+			must(h.Delete(ctx, "a"))(t)
+			ok(t, h.Tend(ctx))
+			if left := ids(t, h.m, "a", c.ID); len(left) > 0 {
+				t.Errorf("%s: left: %v", kind.what, left)
+			}
+		}
+	})
 }
 
 // garbled makes one record hold what no Store has stored.
@@ -160,23 +157,25 @@ func TestWhatTheTierCantReadIsReplacedByARestore(t *testing.T) {
 }
 
 func TestAnOlderCheckpointThatIsRestoredCoversTheSame(t *testing.T) {
-	h := open(t, routings()[0])
-	ctx := t.Context()
-	c := talk(t, h.Store, "a", "one")
-	sound := must(h.Checkpoint(ctx, agent.CheckpointInfo{AgentID: "a"}))(t)
-	must(h.Checkpoint(ctx, agent.CheckpointInfo{AgentID: "a", Conversation: c.ID}))(t)
-	must(h.AppendMessage(ctx, c.ID, agent.NewMessage(agent.User, "two")))(t)
-	bad := must(h.Checkpoint(ctx, agent.CheckpointInfo{AgentID: "a", Name: "spoiled"}))(t)
-	worse := must(h.Checkpoint(ctx, agent.CheckpointInfo{AgentID: "a", Name: "spoiled too", ID: "worse"}))(t)
-	damaged(t, h.m, "agent.checkpoints", "info/", `"name":"spoiled"`, `"name":"Spoiled"`)
-	damaged(t, h.m, "agent.checkpoints", "info/", `"name":"spoiled too"`, `"name":7`)
-	for _, id := range []string{bad.ID, worse.ID, "latest"} {
-		_, err := h.Restore(ctx, "a", id, agent.RestoreOptions{NoRecovery: true})
-		isErr(t, err, tiers.ErrCorrupt)
-		must(h.Restore(ctx, "a", id, agent.RestoreOptions{NoRecovery: true, OrOlder: true}))(t)
-		if d := diff(shownBy(t, h.Store, sound.ID), present(t, h.Store, "a")); d != "" {
-			t.Errorf("%s: %s", id, d)
-		}
+	each(t, func(t *testing.T, h *house) {
+		t.Helper()
+		ctx := t.Context()
+		c := talk(t, h.Store, "a", "one")
+		sound := must(h.Checkpoint(ctx, agent.CheckpointInfo{AgentID: "a"}))(t)
+		must(h.Checkpoint(ctx, agent.CheckpointInfo{AgentID: "a", Conversation: c.ID}))(t)
 		must(h.AppendMessage(ctx, c.ID, agent.NewMessage(agent.User, "two")))(t)
-	}
+		bad := must(h.Checkpoint(ctx, agent.CheckpointInfo{AgentID: "a", Name: "spoiled"}))(t)
+		worse := must(h.Checkpoint(ctx, agent.CheckpointInfo{AgentID: "a", Name: "spoiled too", ID: "worse"}))(t)
+		damaged(t, h.m, "agent.checkpoints", "info/", `"name":"spoiled"`, `"name":"Spoiled"`)
+		damaged(t, h.m, "agent.checkpoints", "info/", `"name":"spoiled too"`, `"name":7`)
+		for _, id := range []string{bad.ID, worse.ID, "latest"} {
+			_, err := h.Restore(ctx, "a", id, agent.RestoreOptions{NoRecovery: true})
+			isErr(t, err, tiers.ErrCorrupt)
+			must(h.Restore(ctx, "a", id, agent.RestoreOptions{NoRecovery: true, OrOlder: true}))(t)
+			if d := diff(shownBy(t, h.Store, sound.ID), present(t, h.Store, "a")); d != "" {
+				t.Errorf("%s: %s", id, d)
+			}
+			must(h.AppendMessage(ctx, c.ID, agent.NewMessage(agent.User, "two")))(t)
+		}
+	})
 }

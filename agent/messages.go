@@ -20,7 +20,8 @@ import (
 // are.
 //
 // The result of a tool call, see [ToolResult], sets the call's result and status,
-// unless that is final already; its call must be in the conversation.
+// unless that is final already; its call must be in the conversation. Where several
+// messages ask for calls of one id, it is the result of the newest of them.
 //
 // A parent may be a message that is not there, or not yet. A message that would be its
 // own ancestor, and two tool calls of one id in a message, are tiers.ErrType, and

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/sagestore/sagestore/tiers"
@@ -137,8 +138,11 @@ func (m *Message) asksFor(call string) bool {
 // beginning, then the newest others in their order. Tool calls are never parted
 // from their results. n of 0 is MaxContextTokens of the conversation, and without
 // that all messages are answered. A message whose tokens are unknown counts one for
-// each four bytes of its content.
+// each four bytes of its content. An n below 0 is tiers.ErrType.
 func (s *Store) Window(ctx context.Context, id string, n int) ([]Message, error) {
+	if n < 0 {
+		return nil, fail("window", categoryConversations, id, fmt.Errorf("%w: a window of %d tokens; 0 is that of the conversation", tiers.ErrType, n))
+	}
 	var out []Message
 	err := s.view(ctx, func(s *Store) error {
 		ref, _, found, err := s.conversation(ctx, id)

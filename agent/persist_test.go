@@ -150,17 +150,20 @@ func TestUpdatesOfManyHandlesAreNotLost(t *testing.T) {
 }
 
 func TestWhatCantBeReadBackIsNotPersisted(t *testing.T) {
-	ctx, f := t.Context(), inMemory(t).Fields("a")
-	if _, err := agent.Persist(ctx, f, "x", math.NaN()); err == nil {
-		t.Error("NaN is an initial value")
-	}
-	p := persist(t, f, "x", 1.5)
-	if err := p.Set(ctx, math.Inf(1)); err == nil {
-		t.Error("infinity is stored")
-	}
-	if there, err := f.Exists(ctx); there || err != nil || p.Get() != 1.5 {
-		t.Errorf("a refused value leaves %v, %v, %v", there, p.Get(), err)
-	}
+	each(t, func(t *testing.T, h *house) {
+		t.Helper()
+		ctx, f := t.Context(), h.Fields("a")
+		if _, err := agent.Persist(ctx, f, "x", math.NaN()); err == nil {
+			t.Error("NaN is an initial value")
+		}
+		p := persist(t, f, "x", 1.5)
+		if err := p.Set(ctx, math.Inf(1)); err == nil {
+			t.Error("infinity is stored")
+		}
+		if there, err := f.Exists(ctx); there || err != nil || p.Get() != 1.5 {
+			t.Errorf("a refused value leaves %v, %v, %v", there, p.Get(), err)
+		}
+	})
 }
 
 func TestHandEditOfAFieldIsSeenAndNotOverwritten(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/sagestore/sagestore/internal/halves"
 	"github.com/sagestore/sagestore/manager"
 	"github.com/sagestore/sagestore/serializer"
 	"github.com/sagestore/sagestore/tiers"
@@ -46,6 +47,9 @@ func DecodeCheckpoint(b []byte) (*Checkpoint, error) {
 }
 
 func decodeCheckpoint(b []byte) (*Checkpoint, error) {
+	if err := halves.Check(b); err != nil {
+		return nil, err
+	}
 	var doc portable
 	codec := serializer.JSON()
 	if err := codec.Decode(b, &doc); err != nil {

@@ -28,6 +28,9 @@ func (s *Store) Checkpoints(ctx context.Context, agentID string, from After) ite
 				opts = append(opts, manager.After(e.infoKey(n)))
 			}
 		}
+		if err == nil {
+			err = from.check()
+		}
 		if err != nil {
 			yield(CheckpointInfo{}, fail("list checkpoints", categoryCheckpoints, "", reveal(err)))
 			return

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -24,7 +26,12 @@ func TestMain(m *testing.M) {
 		_, _ = fmt.Fprintln(os.Stderr, "the child of a test:", childOf(os.Getenv(envChildPlace), dir))
 		os.Exit(1)
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if dir, err := begun(); err == nil && dir != "" {
+			_ = os.RemoveAll(dir)
+		}
+		os.Exit(code)
+	}))
 }
 
 // routing is a place for the categories of agents.
@@ -40,6 +47,7 @@ func routings() []routing {
 		return func(_ testing.TB, dir string) *config.Config {
 			c := config.Default()
 			c.DataDir = dir
+			c.SQLite.Synchronous = "normal" // no test here is about a loss of power
 			c.Categories = map[string]config.Category{}
 			for _, name := range []string{"agent.state", "agent.conversations", "agent.checkpoints", "agent.fields"} {
 				c.Categories[name] = config.Category{Tier: tier}
@@ -97,6 +105,20 @@ func each(t *testing.T, test func(t *testing.T, h *house)) {
 	}
 }
 
+// eachAt runs a test on every routing, with a clock that stands at the beginning of
+// 2026.
+func eachAt(t *testing.T, test func(t *testing.T, h *house, clock *sagetest.Clock)) {
+	t.Helper()
+	t.Parallel()
+	for _, r := range routings() {
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			clock := sagetest.NewClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+			test(t, open(t, r, manager.WithClock(clock)), clock)
+		})
+	}
+}
+
 // inFull tells whether many callers do much, as they do in memory, or some of it.
 func inFull(t *testing.T) bool {
 	t.Helper()
@@ -112,7 +134,11 @@ func driversOf(cfg *config.Config) tiers.Drivers {
 
 func open(t testing.TB, r routing, opts ...manager.OpenOption) *house {
 	t.Helper()
-	cfg := r.config(t, t.TempDir())
+	dir := t.TempDir()
+	if r.durable {
+		ok(t, os.CopyFS(dir, os.DirFS(must(begun())(t))))
+	}
+	cfg := r.config(t, dir)
 	drivers := driversOf(cfg)
 	h := &house{}
 	start := func() {
@@ -141,6 +167,22 @@ func open(t testing.TB, r routing, opts ...manager.OpenOption) *house {
 	}
 	return h
 }
+
+// begun answers the directory of a store in which nothing was saved yet. To copy it
+// costs a fraction of what making its database does. It ends with the tests.
+var begun = sync.OnceValues(func() (dir string, err error) {
+	dir, err = os.MkdirTemp("", "agents") //nolint:usetesting // it is for all tests
+	if err != nil {
+		return "", err
+	}
+	cfg := config.Default()
+	cfg.DataDir = dir
+	m, err := manager.Open(context.Background(), cfg, embedded.Tiers())
+	if err != nil {
+		return "", err
+	}
+	return dir, m.Close(context.Background())
+})
 
 // inMemory is a store for what does not depend on the routing.
 func inMemory(t testing.TB, opts ...manager.OpenOption) *agent.Store {

@@ -3,6 +3,7 @@ package agent_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -67,115 +68,121 @@ func TestStepCommitsWorkCountAndCheckpointTogether(t *testing.T) {
 }
 
 func TestRestoreSetsARunBackAndItsUndoForthAgain(t *testing.T) {
-	s := inMemory(t)
-	ctx := t.Context()
-	c := talk(t, s, "a")
-	steps := func(n int) {
+	each(t, func(t *testing.T, h *house) {
 		t.Helper()
-		r := must(s.Run(ctx, "a", agent.RunOptions{Strategy: agent.Never(), TakeOver: true}))(t)
-		for range n {
-			must(r.Step(ctx, agent.Iteration, func(tx *manager.Tx) error {
-				_, err := s.In(tx).AppendMessage(ctx, c.ID, agent.NewMessage(agent.User, "x"))
-				return err
-			}))(t)
+		s := h.Store
+		ctx := t.Context()
+		c := talk(t, s, "a")
+		steps := func(n int) {
+			t.Helper()
+			r := must(s.Run(ctx, "a", agent.RunOptions{Strategy: agent.Never(), TakeOver: true}))(t)
+			for range n {
+				must(r.Step(ctx, agent.Iteration, func(tx *manager.Tx) error {
+					_, err := s.In(tx).AppendMessage(ctx, c.ID, agent.NewMessage(agent.User, "x"))
+					return err
+				}))(t)
+			}
 		}
-	}
-	begun := must(s.Checkpoint(ctx, agent.CheckpointInfo{AgentID: "a"}))(t)
-	steps(3)
-	byHand := must(s.Checkpoint(ctx, agent.CheckpointInfo{AgentID: "a"}))(t)
-	steps(2)
-	undo := must(s.Restore(ctx, "a", byHand.ID, agent.RestoreOptions{}))(t)
-	for _, at := range []struct {
-		id   string
-		want int
-	}{{"", 3}, {undo.ID, 5}, {begun.ID, 0}, {byHand.ID, 3}} {
-		if at.id != "" {
-			must(s.Restore(ctx, "a", at.id, agent.RestoreOptions{}))(t)
+		begun := must(s.Checkpoint(ctx, agent.CheckpointInfo{AgentID: "a"}))(t)
+		steps(3)
+		byHand := must(s.Checkpoint(ctx, agent.CheckpointInfo{AgentID: "a"}))(t)
+		steps(2)
+		undo := must(s.Restore(ctx, "a", byHand.ID, agent.RestoreOptions{}))(t)
+		for _, at := range []struct {
+			id   string
+			want int
+		}{{"", 3}, {undo.ID, 5}, {begun.ID, 0}, {byHand.ID, 3}} {
+			if at.id != "" {
+				must(s.Restore(ctx, "a", at.id, agent.RestoreOptions{}))(t)
+			}
+			r := must(s.Run(ctx, "a", agent.RunOptions{}))(t)
+			if n := len(contents(t, s, c.ID, agent.Page{})); n != at.want || r.Iteration() != at.want {
+				t.Errorf("%d messages at iteration %d, want %d", n, r.Iteration(), at.want)
+			}
+			ok(t, r.Close(ctx))
 		}
-		r := must(s.Run(ctx, "a", agent.RunOptions{}))(t)
-		if n := len(contents(t, s, c.ID, agent.Page{})); n != at.want || r.Iteration() != at.want {
-			t.Errorf("%d messages at iteration %d, want %d", n, r.Iteration(), at.want)
-		}
-		ok(t, r.Close(ctx))
-	}
+	})
 }
 
 func TestRunThatDidNotEndIsTakenOverAfterItsLease(t *testing.T) {
-	clock := sagetest.NewClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
-	s := inMemory(t, manager.WithClock(clock))
-	ctx := t.Context()
-	talk(t, s, "a")
-	nothing := func(*manager.Tx) error { return nil }
-	old := must(s.Run(ctx, "a", agent.RunOptions{}))(t)
-	clock.Advance(59 * time.Second)
-	_, err := s.Run(ctx, "a", agent.RunOptions{})
-	isErr(t, err, tiers.ErrConflict)
-	must(old.Step(ctx, agent.Iteration, nothing))(t)
-	clock.Advance(59 * time.Second)
-	_, err = s.Run(ctx, "a", agent.RunOptions{})
-	isErr(t, err, tiers.ErrConflict)
-	clock.Advance(time.Second)
-	must(s.Run(ctx, "a", agent.RunOptions{}))(t)
-	_, err = old.Step(ctx, agent.Iteration, nothing)
-	isErr(t, err, tiers.ErrConflict)
-	_, err = s.Run(ctx, "nobody", agent.RunOptions{})
-	isErr(t, err, tiers.ErrNotFound)
+	eachAt(t, func(t *testing.T, h *house, clock *sagetest.Clock) {
+		t.Helper()
+		s := h.Store
+		ctx := t.Context()
+		talk(t, s, "a")
+		nothing := func(*manager.Tx) error { return nil }
+		old := must(s.Run(ctx, "a", agent.RunOptions{}))(t)
+		clock.Advance(59 * time.Second)
+		_, err := s.Run(ctx, "a", agent.RunOptions{})
+		isErr(t, err, tiers.ErrConflict)
+		must(old.Step(ctx, agent.Iteration, nothing))(t)
+		clock.Advance(59 * time.Second)
+		_, err = s.Run(ctx, "a", agent.RunOptions{})
+		isErr(t, err, tiers.ErrConflict)
+		clock.Advance(time.Second)
+		must(s.Run(ctx, "a", agent.RunOptions{}))(t)
+		_, err = old.Step(ctx, agent.Iteration, nothing)
+		isErr(t, err, tiers.ErrConflict)
+		_, err = s.Run(ctx, "nobody", agent.RunOptions{})
+		isErr(t, err, tiers.ErrNotFound)
+	})
 }
 
 func TestAutomaticCheckpointsAreMadeOfWhatChanged(t *testing.T) {
-	clock := sagetest.NewClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
-	h := open(t, routings()[1], manager.WithClock(clock))
-	ctx := t.Context()
-	c := talk(t, h.Store, "a", "one")
-	const interval = 5 * time.Minute
-	made := func() []agent.CheckpointInfo { return collected(t, h.Checkpoints(ctx, "a", agent.After{})) }
-	// wait lets an interval pass, and tells how many checkpoints there are then.
-	// Whether the work has run is seen by an agent that changes every time.
-	beat := talk(t, h.Store, "beat")
-	wait := func(running bool) int {
+	eachAt(t, func(t *testing.T, h *house, clock *sagetest.Clock) {
 		t.Helper()
-		must(h.AppendMessage(ctx, beat.ID, agent.NewMessage(agent.User, "x")))(t)
-		count := func() int { return len(collected(t, h.Checkpoints(ctx, "beat", agent.After{}))) }
-		before := count()
-		clock.Advance(interval)
-		for end := tiers.SystemClock().Now().Add(10 * time.Second); running && count() == before && tiers.SystemClock().Now().Before(end); {
-			time.Sleep(time.Millisecond)
-			clock.Advance(0)
+		ctx := t.Context()
+		c := talk(t, h.Store, "a", "one")
+		const interval = 5 * time.Minute
+		made := func() []agent.CheckpointInfo { return collected(t, h.Checkpoints(ctx, "a", agent.After{})) }
+		// wait lets an interval pass, and tells how many checkpoints there are then.
+		// Whether the work has run is seen by an agent that changes every time.
+		beat := talk(t, h.Store, "beat")
+		wait := func(running bool) int {
+			t.Helper()
+			must(h.AppendMessage(ctx, beat.ID, agent.NewMessage(agent.User, "x")))(t)
+			count := func() int { return len(collected(t, h.Checkpoints(ctx, "beat", agent.After{}))) }
+			before := count()
+			clock.Advance(interval)
+			for end := tiers.SystemClock().Now().Add(30 * time.Second); running && count() == before && tiers.SystemClock().Now().Before(end); {
+				time.Sleep(5 * time.Millisecond)
+				clock.Advance(time.Second) // the work may have begun to wait only now
+			}
+			h.StopCheckpoints() // waits for the round
+			if running {
+				ok(t, h.StartCheckpoints())
+			}
+			return len(made())
 		}
-		h.StopCheckpoints() // waits for the round
-		if running {
-			ok(t, h.StartCheckpoints())
+		ok(t, h.StartCheckpoints())
+		if n := len(made()); n != 0 {
+			t.Errorf("%d at the start", n)
 		}
-		return len(made())
-	}
-	ok(t, h.StartCheckpoints())
-	if n := len(made()); n != 0 {
-		t.Errorf("%d at the start", n)
-	}
-	if n := wait(true); n != 1 {
-		t.Errorf("%d after one interval", n)
-	}
-	must(h.AppendMessage(ctx, c.ID, agent.NewMessage(agent.User, "two")))(t)
-	if n := wait(true); n != 2 {
-		t.Errorf("%d after a change", n)
-	}
-	if n := wait(true); n != 2 {
-		t.Errorf("%d after an interval without a change", n)
-	}
-	first := made()[1]
-	if first.Name != "Auto checkpoint 2026-01-01 00:05:00" || first.Kind != agent.Automatic || first.Description != "Automatic checkpoint" {
-		t.Errorf("it is %+v", first)
-	}
-	h.StopCheckpoints()
-	must(h.AppendMessage(ctx, c.ID, agent.NewMessage(agent.User, "three")))(t)
-	if n := wait(false); n != 2 {
-		t.Errorf("%d after it was stopped", n)
-	}
-	ok(t, h.StartCheckpoints())
-	ok(t, h.StartCheckpoints())
-	if n := wait(true); n != 3 {
-		t.Errorf("%d after it was started twice", n)
-	}
+		if n := wait(true); n != 1 {
+			t.Errorf("%d after one interval", n)
+		}
+		must(h.AppendMessage(ctx, c.ID, agent.NewMessage(agent.User, "two")))(t)
+		if n := wait(true); n != 2 {
+			t.Errorf("%d after a change", n)
+		}
+		if n := wait(true); n != 2 {
+			t.Errorf("%d after an interval without a change", n)
+		}
+		first := made()[1]
+		if !strings.HasPrefix(first.Name, "Auto checkpoint 2026-01-01 00:05:") || first.Kind != agent.Automatic || first.Description != "Automatic checkpoint" {
+			t.Errorf("it is %+v", first)
+		}
+		h.StopCheckpoints()
+		must(h.AppendMessage(ctx, c.ID, agent.NewMessage(agent.User, "three")))(t)
+		if n := wait(false); n != 2 {
+			t.Errorf("%d after it was stopped", n)
+		}
+		ok(t, h.StartCheckpoints())
+		ok(t, h.StartCheckpoints())
+		if n := wait(true); n != 3 {
+			t.Errorf("%d after it was started twice", n)
+		}
+	})
 }
 
 func TestStatsAreTheSameOnEveryTierAndExact(t *testing.T) {

@@ -103,8 +103,7 @@ func (s *Store) search(ctx context.Context, q Query) ([]Hit, error) {
 		return nil, nil
 	}
 	var all []match
-	var bad error
-	x, err := s.indexFor(ctx, m)
+	x, bad, err := s.indexFor(ctx, m)
 	switch {
 	case err != nil:
 		return nil, err

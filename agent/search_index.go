@@ -55,8 +55,9 @@ func orderOf(at time.Time) int64 {
 type finder struct {
 	mu      sync.Mutex
 	checked bool
-	gaps    uint64 // of the index when it was checked
-	whole   bool   // all messages are in the index, as of then
+	gaps    uint64           // of the index when it was checked
+	whole   bool             // all messages are in the index, as of then, but for
+	bad     map[string]error // those that can't be read, by their keys
 
 	// ids of conversations by their inner names, which are never given twice.
 	ids map[string]string
@@ -65,60 +66,90 @@ type finder struct {
 // mostIDs is how many ids a finder remembers.
 const mostIDs = 1 << 16
 
-// indexFor answers the index that can answer the query, nil for none.
-func (s *Store) indexFor(ctx context.Context, m *matcher) (*manager.Index, error) {
+// indexFor answers the index that can answer the query, nil for none, and what is
+// wrong with messages that are not in it since they can't be read.
+func (s *Store) indexFor(ctx context.Context, m *matcher) (x *manager.Index, bad, err error) {
 	x, ok := s.conversations.Index()
 	if !ok || m.mode == Contains && utf8.RuneCountInString(m.part) < tiers.MinPart {
-		return nil, nil //nolint:nilnil // a scan needs none
+		return nil, nil, nil
 	}
 	gaps, err := x.Gaps(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	f := &s.core.finder
-	checked, whole := f.state(gaps)
+	checked, whole, all := f.state(gaps)
 	if !checked {
 		leave, err := s.core.turns.wait(ctx, turn{conversation: categoryConversations + "/index"})
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		defer leave()
-		if checked, whole = f.state(gaps); !checked {
-			if whole, err = s.fillIndex(ctx, x); err != nil {
-				return nil, err
+		if checked, whole, all = f.state(gaps); !checked {
+			if whole, all, err = s.fillIndex(ctx, x); err != nil {
+				return nil, nil, err
 			}
-			f.note(gaps, whole)
+			f.note(gaps, whole, all)
 		}
 	}
 	if !whole {
-		return nil, nil //nolint:nilnil // a scan needs none
+		return nil, nil, nil
 	}
-	return x, nil
+	err = s.amiss(ctx, m, all)
+	return x, err, nil
+}
+
+// amiss answers what is wrong with messages that a scan would look at.
+func (s *Store) amiss(ctx context.Context, m *matcher, all map[string]error) error {
+	if len(all) == 0 {
+		return nil
+	}
+	prefix := atMessage
+	if m.AgentID != "" {
+		au, _, err := s.agent(ctx, m.AgentID)
+		if err != nil {
+			return err
+		}
+		prefix += au + "/"
+	}
+	var errs []error
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		if strings.HasPrefix(key, prefix) {
+			errs = append(errs, all[key])
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // state tells whether the index was checked with as many gaps, and what that said.
-func (f *finder) state(gaps uint64) (checked, whole bool) {
+func (f *finder) state(gaps uint64) (checked, whole bool, bad map[string]error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.checked && f.gaps == gaps, f.whole
+	// What can't be read is looked at again: it may have been mended or removed.
+	return f.checked && f.gaps == gaps && len(f.bad) == 0, f.whole, f.bad
 }
 
-func (f *finder) note(gaps uint64, whole bool) {
+func (f *finder) note(gaps uint64, whole bool, bad map[string]error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.checked, f.gaps, f.whole = true, gaps, whole
+	f.checked, f.gaps, f.whole, f.bad = true, gaps, whole, bad
 }
+
+// mostDamaged bounds how many messages that can't be read a search names.
+const mostDamaged = 100
 
 // fillIndex puts messages into the index that came another way than by a save of
-// this package, such as from a backup, and tells whether all are in it then. Those
-// that were encrypted when they were saved can't be.
-func (s *Store) fillIndex(ctx context.Context, x *manager.Index) (whole bool, err error) {
+// this package, such as from a backup, and tells whether all are in it then that can
+// be read. Those that were encrypted when they were saved can't be in it. What can't be
+// read is in bad.
+func (s *Store) fillIndex(ctx context.Context, x *manager.Index) (whole bool, bad map[string]error, err error) {
 	const some = 256
+	bad = make(map[string]error)
 	tried := make(map[string]struct{})
 	for after := ""; ; {
 		found, err := x.Missing(ctx, atMessage, after, some)
 		if err != nil {
-			return false, err
+			return false, nil, err
 		}
 		if len(found) == 0 {
 			break
@@ -127,12 +158,18 @@ func (s *Store) fillIndex(ctx context.Context, x *manager.Index) (whole bool, er
 		for _, f := range found {
 			entry, err := s.conversations.Entry(ctx, f.Name)
 			if err != nil && !isNotFound(err) && !errors.Is(err, tiers.ErrCorrupt) {
-				return false, err
+				return false, nil, err
 			}
-			if err != nil {
-				continue // a scan can't read it either
+			if isNotFound(err) {
+				continue
 			}
-			r, err := s.decodeSearched(f.Name, entry.Value)
+			var r searchedRecord
+			if err == nil {
+				r, err = s.decodeSearched(f.Name, entry.Value)
+			}
+			if err != nil && len(bad) < mostDamaged {
+				bad[f.Name] = err // a scan can't read it either
+			}
 			if au, cu, ok := innerNames(f.Name); ok && err == nil {
 				texts = append(texts, manager.Text{Key: f.Name, Version: entry.Version, Text: textOf(au, cu, &r)})
 				tried[f.Name] = struct{}{}
@@ -140,9 +177,9 @@ func (s *Store) fillIndex(ctx context.Context, x *manager.Index) (whole bool, er
 		}
 		switch err := x.Add(ctx, texts...); {
 		case errors.Is(err, tiers.ErrReadOnly):
-			return false, nil
+			return false, nil, nil
 		case err != nil:
-			return false, err
+			return false, nil, err
 		}
 		after = found[len(found)-1].Name
 		if len(found) < some {
@@ -150,13 +187,13 @@ func (s *Store) fillIndex(ctx context.Context, x *manager.Index) (whole bool, er
 		}
 	}
 	if len(tried) == 0 {
-		return true, nil
+		return true, bad, nil
 	}
 	left, err := x.Missing(ctx, atMessage, "", 0)
 	return !slices.ContainsFunc(left, func(f tiers.Found) bool {
 		_, failed := tried[f.Name]
 		return failed
-	}), err
+	}), bad, err
 }
 
 // lookUp looks at the messages that the index names, and answers those that are

@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -202,20 +203,23 @@ func TestFiltersOfASearch(t *testing.T) {
 }
 
 func TestOrderOfHits(t *testing.T) {
-	s := inMemory(t)
-	c := talk(t, s, "a", "apple pie", "apple apple", "an apple in a much longer message about other things", "apple pie once more", "plum")
-	talk(t, s, "a", "apple")
-	wantFound(t, "more often and shorter is better, then newer", s, agent.Query{Text: "Apple", Mode: agent.ByWords},
-		"apple apple", "apple", "apple pie", "apple pie once more", "an apple in a much longer message about other things")
-	hits := must(s.Search(t.Context(), agent.Query{Text: "apple"}))(t)
-	if len(hits) != 2 || hits[1].ConversationID != c.ID || hits[1].Message.Content != "apple pie once more" {
-		t.Errorf("a conversation is a hit once, with its newest message: %+v", hits)
-	}
-	for _, h := range must(s.Search(t.Context(), agent.Query{Text: "apple", Mode: agent.ByWords}))(t) {
-		if h.Rank <= 0 || h.Rank >= 1 {
-			t.Errorf("the rank of %q is %v", h.Message.Content, h.Rank)
+	each(t, func(t *testing.T, h *house) {
+		t.Helper()
+		s := h.Store
+		c := talk(t, s, "a", "apple pie", "apple apple", "an apple in a much longer message about other things", "apple pie once more", "plum")
+		talk(t, s, "a", "apple")
+		wantFound(t, "more often and shorter is better, then newer", s, agent.Query{Text: "Apple", Mode: agent.ByWords},
+			"apple apple", "apple", "apple pie", "apple pie once more", "an apple in a much longer message about other things")
+		hits := must(s.Search(t.Context(), agent.Query{Text: "apple"}))(t)
+		if len(hits) != 2 || hits[1].ConversationID != c.ID || hits[1].Message.Content != "apple pie once more" {
+			t.Errorf("a conversation is a hit once, with its newest message: %+v", hits)
 		}
-	}
+		for _, h := range must(s.Search(t.Context(), agent.Query{Text: "apple", Mode: agent.ByWords}))(t) {
+			if h.Rank <= 0 || h.Rank >= 1 {
+				t.Errorf("the rank of %q is %v", h.Message.Content, h.Rank)
+			}
+		}
+	})
 }
 
 func TestSnippets(t *testing.T) {
@@ -253,9 +257,9 @@ func TestSnippets(t *testing.T) {
 }
 
 func TestTheBeginningOfAHugeMessageIsSearched(t *testing.T) {
-	for _, r := range routings()[:2] {
-		h := open(t, r)
-		talk(t, h.Store, "a", "needle "+strings.Repeat("häy ", 80<<10)+"pin")
+	each(t, func(t *testing.T, h *house) {
+		t.Helper()
+		talk(t, h.Store, "a", "needle "+strings.Repeat(strings.Repeat("häy", 16)+" ", 4200)+"pin")
 		for _, mode := range agent.Modes() {
 			if n := len(found(t, h.Store, agent.Query{Text: "needle", Mode: mode})); n != 1 {
 				t.Errorf("%s: %d hits at the beginning", mode, n)
@@ -264,7 +268,7 @@ func TestTheBeginningOfAHugeMessageIsSearched(t *testing.T) {
 				t.Errorf("%s: %d hits beyond what is searched", mode, n)
 			}
 		}
-	}
+	})
 }
 
 // onDatabase is a manager on a directory, with what the categories of agents say.
@@ -320,21 +324,29 @@ func TestMessagesThatCameAnotherWayAreFound(t *testing.T) {
 }
 
 func TestADamagedMessageIsNamedAndOthersFound(t *testing.T) {
-	m := sagetest.Open(t)
-	s := agent.New(m)
-	c := talk(t, s, "a", "an apple", "apple two", "apple three")
-	raw := manager.For[any](m, "agent.conversations")
-	for e, err := range raw.List(t.Context(), manager.Prefix("msg/")) {
-		ok(t, err)
-		if strings.HasSuffix(e.Key, "2") {
-			ok(t, raw.Save(t.Context(), e.Key, map[string]any{"content": 7}))
+	each(t, func(t *testing.T, h *house) {
+		t.Helper()
+		m, s := h.m, h.Store
+		c := talk(t, s, "a", "an apple", "apple two", "apple three")
+		raw := manager.For[json.RawMessage](m, "agent.conversations")
+		for e, err := range raw.List(t.Context(), manager.Prefix("msg/")) {
+			ok(t, err)
+			if strings.HasSuffix(e.Key, "2") {
+				ok(t, raw.Save(t.Context(), e.Key, json.RawMessage(`{"content":7}`)))
+			}
 		}
-	}
-	hits, err := s.Search(t.Context(), agent.Query{Text: "apple", Mode: agent.ByWords})
-	isErr(t, err, tiers.ErrCorrupt)
-	if len(hits) != 2 || !strings.Contains(err.Error(), "0000000002") {
-		t.Errorf("%d hits in %s beside %v", len(hits), c.ID, err)
-	}
+		hits, err := s.Search(t.Context(), agent.Query{Text: "apple", Mode: agent.ByWords})
+		isErr(t, err, tiers.ErrCorrupt)
+		if len(hits) != 2 || !strings.Contains(err.Error(), "0000000002") {
+			t.Errorf("%d hits in %s beside %v", len(hits), c.ID, err)
+		}
+		talk(t, s, "b", "an apple")
+		if n := len(found(t, s, agent.Query{Text: "apple", AgentID: "b"})); n != 1 {
+			t.Errorf("of another agent %d are found", n)
+		}
+		must(h.Repair(t.Context(), "a"))(t)
+		wantFound(t, "repaired", s, agent.Query{Text: "apple three"}, "apple three")
+	})
 }
 
 func TestSearchInManyNamespacesIsInOne(t *testing.T) {

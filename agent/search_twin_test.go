@@ -23,7 +23,7 @@ func TestIndexAndScanAnswerTheSame(t *testing.T) {
 	t.Cleanup(func() { ok(t, indexed.Close(t.Context())) })
 	plain := sagetest.Open(t)
 	run := 0
-	until := tiers.SystemClock().Now().Add(4 * time.Second)
+	until := tiers.SystemClock().Now().Add(2 * time.Second)
 	rapid.Check(t, func(rt *rapid.T) {
 		if tiers.SystemClock().Now().After(until) {
 			return // bounded in time, not in number, since disks differ

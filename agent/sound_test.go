@@ -24,6 +24,7 @@ func TestCheckpointThatCouldNotBeRestoredIsNotImported(t *testing.T) {
 		ctx := t.Context()
 		talk(t, h.Store, "a", "present")
 		was := present(t, h.Store, "a")
+		sound := must(travelled(t, "bad").Bytes())(t)
 		for _, c := range []struct {
 			why   string
 			spoil func(c *agent.Checkpoint)
@@ -50,7 +51,7 @@ func TestCheckpointThatCouldNotBeRestoredIsNotImported(t *testing.T) {
 			{"it has no agent", func(c *agent.Checkpoint) { c.AgentID = "" }, tiers.ErrKey, "agent"},
 		} {
 			for _, recreate := range []bool{false, true} {
-				bad := travelled(t, "bad")
+				bad := must(agent.DecodeCheckpoint(sound))(t)
 				c.spoil(bad)
 				_, err := h.ImportCheckpoint(ctx, bad, recreate)
 				if isErr(t, err, c.want); !strings.Contains(err.Error(), c.says) {

@@ -128,15 +128,42 @@ func strictly(raw json.RawMessage, into any) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
 	if err := d.Decode(reflect.New(reflect.TypeOf(into).Elem()).Interface()); err != nil {
-		return fmt.Errorf("%w: the input: %v", tiers.ErrType, err) //nolint:errorlint // its own type is of no use to callers
+		return fmt.Errorf("%w: the input: %s", tiers.ErrType, inWords(err))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return fmt.Errorf("%w: the input goes on after its end", tiers.ErrType)
 	}
 	if err := serializer.JSON().Decode(raw, into); err != nil {
-		return fmt.Errorf("%w: the input: %v", tiers.ErrType, err) //nolint:errorlint // nothing stored is corrupt
+		return fmt.Errorf("%w: the input: %s", tiers.ErrType, inWords(err))
 	}
 	return missing(raw, into)
+}
+
+// inWords says what is wrong with JSON without the names of Go's types.
+func inWords(err error) string {
+	e, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	if !ok {
+		return err.Error()
+	}
+	wanted := "another type"
+	switch e.Type.Kind() {
+	case reflect.String:
+		wanted = "a text"
+	case reflect.Bool:
+		wanted = "true or false"
+	case reflect.Int, reflect.Int64, reflect.Uint64, reflect.Uint, reflect.Float64:
+		wanted = "a number"
+	case reflect.Slice:
+		wanted = "a list"
+	case reflect.Struct, reflect.Map:
+		wanted = "an object"
+	default:
+	}
+	at := e.Field
+	if at == "" {
+		return fmt.Sprintf("it is a JSON %s; %s is wanted", e.Value, wanted)
+	}
+	return fmt.Sprintf("%s is a JSON %s; %s is wanted", at, e.Value, wanted)
 }
 
 // missing names what an input leaves out.

@@ -137,29 +137,32 @@ func TestToolsAnswerByTheirSchemasAndRefuseBadInput(t *testing.T) {
 }
 
 func TestToolsReachNoOtherAgent(t *testing.T) {
-	s := inMemory(t)
-	ctx := t.Context()
-	talk(t, s, "a", "x")
-	c := talk(t, s, "b", "secret")
-	made := must(s.Checkpoint(ctx, agent.CheckpointInfo{AgentID: "b"}))(t)
-	tools := s.Tools("a", destructive...)
-	call := func(name, in string) string {
-		out, err := must(agent.ToolNamed(tools, name))(t).Call(ctx, json.RawMessage(in))
-		return fmt.Sprint(string(out), err)
-	}
-	for _, got := range []string{
-		call("conversation_load", `{"conversation_id":"`+c.ID+`"}`), call("conversation_delete", `{"conversation_id":"`+c.ID+`"}`),
-		call("checkpoint_restore", `{"checkpoint_id":"`+made.ID+`"}`), call("checkpoint_delete", `{"checkpoint_id":"`+made.ID+`"}`),
-		call("conversation_search", `{"text":"secret"}`), call("agent_list", `{}`),
-		call("conversation_save", `{"conversation":{"id":"`+c.ID+`","agent_id":"a","created":"2026-01-01T00:00:00Z","last_message":"2026-01-01T00:00:00Z","count":0}}`),
-	} {
-		if strings.Contains(got, "secret") || strings.Contains(got, `"b"`) || strings.Contains(got, "true") {
-			t.Errorf("it answers %s", got)
+	each(t, func(t *testing.T, h *house) {
+		t.Helper()
+		s := h.Store
+		ctx := t.Context()
+		talk(t, s, "a", "x")
+		c := talk(t, s, "b", "secret")
+		made := must(s.Checkpoint(ctx, agent.CheckpointInfo{AgentID: "b"}))(t)
+		tools := s.Tools("a", destructive...)
+		call := func(name, in string) string {
+			out, err := must(agent.ToolNamed(tools, name))(t).Call(ctx, json.RawMessage(in))
+			return fmt.Sprint(string(out), err)
 		}
-	}
-	if got := contents(t, s, c.ID, agent.Page{}); len(got) != 1 {
-		t.Error("another agent's conversation was touched")
-	}
+		for _, got := range []string{
+			call("conversation_load", `{"conversation_id":"`+c.ID+`"}`), call("conversation_delete", `{"conversation_id":"`+c.ID+`"}`),
+			call("checkpoint_restore", `{"checkpoint_id":"`+made.ID+`"}`), call("checkpoint_delete", `{"checkpoint_id":"`+made.ID+`"}`),
+			call("conversation_search", `{"text":"secret"}`), call("agent_list", `{}`),
+			call("conversation_save", `{"conversation":{"id":"`+c.ID+`","agent_id":"a","created":"2026-01-01T00:00:00Z","last_message":"2026-01-01T00:00:00Z","count":0}}`),
+		} {
+			if strings.Contains(got, "secret") || strings.Contains(got, `"b"`) || strings.Contains(got, "true") {
+				t.Errorf("it answers %s", got)
+			}
+		}
+		if got := contents(t, s, c.ID, agent.Page{}); len(got) != 1 {
+			t.Error("another agent's conversation was touched")
+		}
+	})
 }
 
 func TestDestructiveToolsAreThereWhenTheyAreNamed(t *testing.T) {

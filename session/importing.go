@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/sagestore/sagestore/internal/halves"
 	"github.com/sagestore/sagestore/manager"
 	"github.com/sagestore/sagestore/serializer"
 	"github.com/sagestore/sagestore/tiers"
@@ -18,6 +19,9 @@ import (
 // parseLine reads the event of a line and sees to it that it has an ID. twins
 // counts the lines with the same text.
 func parseLine(codec serializer.Codec, text []byte, twins map[string]int) (Event, error) {
+	if err := halves.Check(text); err != nil {
+		return Event{}, err
+	}
 	var whole map[string]any // that nothing in it is written twice, or too deep
 	if err := codec.Decode(text, &whole); err != nil {
 		if !errors.Is(err, tiers.ErrCorrupt) {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -59,9 +58,6 @@ file is an error (1) and nothing is stored.`,
 		Example: `  sagestore checkpoint import settings.json --recreate`,
 		Args:    count(1, 1),
 		RunE: func(c *cobra.Command, args []string) (err error) {
-			if st, err := os.Stat(args[0]); err == nil && !st.Mode().IsRegular() {
-				return usagef("a - reads standard input", "%s: it is no regular file", args[0]) // a pipe would wait for somebody who writes
-			}
 			in, name, err := a.open(args[0])
 			if err != nil {
 				return err

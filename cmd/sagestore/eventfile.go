@@ -148,6 +148,9 @@ func appendEvents(ctx context.Context, s *session.Store, id, path string) (err e
 	}
 	defer func() { err = errors.Join(err, f.Sync(), f.Close()) }()
 	there := map[string]bool{}
+	if st, err := f.Stat(); err == nil && !st.Mode().IsRegular() {
+		return usagef("leave --append out", "%s: it is no regular file", path)
+	}
 	for line, err := range session.Lines(f) {
 		if _, damaged := errors.AsType[*session.LineError](err); err != nil && !damaged {
 			return err
@@ -207,6 +210,9 @@ command ends with 1.`,
 func (a *app) open(path string) (in io.ReadCloser, name string, err error) {
 	if path == "-" {
 		return io.NopCloser(a.in), "standard input", nil
+	}
+	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() {
+		return nil, "", usagef("a - reads standard input", "%s: it is no regular file", path) // a pipe would wait for somebody who writes
 	}
 	f, err := os.Open(path) //nolint:gosec // the user names the file
 	if err != nil {
