@@ -31,6 +31,9 @@ func (r *Repo) Create(ctx context.Context, s Source) (m Manifest, report Report,
 		return Manifest{}, Report{}, fail("create backup", "", errors.Join(err, s.close()))
 	}
 	c := &creation{r: r, s: s, begun: r.o.Clock.Now(), to: r.recipients, ids: r.identities}
+	if !s.Began.IsZero() && s.Began.Before(c.begun) {
+		c.begun = s.Began
+	}
 	m, report, err = c.run(ctx)
 	return m, report, fail("create backup", c.m.ID, errors.Join(err, s.close()))
 }
@@ -89,7 +92,7 @@ func (c *creation) run(ctx context.Context) (_ Manifest, report Report, err erro
 			return Manifest{}, Report{}, part(p.Name, err)
 		}
 	}
-	c.m.Took = r.o.Clock.Now().Sub(c.begun)
+	c.m.Took = max(r.o.Clock.Now().Sub(c.begun), c.m.Held) // who waited did so meanwhile
 	v := verification{r: r, m: &c.m, ids: c.ids, tell: c.s.Progress}
 	if report, err = v.run(ctx); err != nil {
 		return Manifest{}, report, fmt.Errorf("verify what was written: %w", err)

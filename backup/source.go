@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/sagestore/sagestore/internal/archive"
 	"github.com/sagestore/sagestore/tiers"
@@ -13,6 +14,7 @@ import (
 
 // Source is what a backup is made of: frozen stores of one instant.
 type Source struct {
+	Began time.Time         // when it began to be frozen, if that was before Create; zero: it was not
 	Store string            // id of the store; may be empty
 	Tools map[string]string // versions of what makes the backup
 	Parts []Part

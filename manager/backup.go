@@ -114,7 +114,7 @@ func (c *core) freeze(ctx context.Context, o backupOptions) (s backup.Source, er
 	if !ok {
 		return s, fmt.Errorf("%w: the database's driver can't be frozen for a backup", tiers.ErrUnsupported)
 	}
-	s = backup.Source{Tools: tools(), RefuseEmpty: !o.allowEmpty, Progress: o.progress}
+	s = backup.Source{Tools: tools(), Began: c.clock.Now(), RefuseEmpty: !o.allowEmpty, Progress: o.progress}
 	if s.Store, err = c.storeID(ctx); err != nil {
 		return s, err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -18,29 +19,45 @@ import (
 	"github.com/sagestore/sagestore/tiers"
 )
 
-// backupEntry is the JSON shape of a backup.
-type backupEntry struct {
-	ID        string        `json:"id"`
-	Created   time.Time     `json:"created"`
+// backupSize is what only the manifest tells: of one that can't be read it is not known,
+// and not there.
+type backupSize struct {
 	TookNS    time.Duration `json:"took_ns"`
 	Bytes     int64         `json:"bytes"`
 	Stored    int64         `json:"stored"`
 	Records   int64         `json:"records"`
 	Encrypted bool          `json:"encrypted"`
-	Authentic bool          `json:"authentic"`
-	Verified  time.Time     `json:"verified,omitzero"`
-	Rehearsed bool          `json:"rehearsed"`
-	Error     string        `json:"error,omitempty"`
+}
+
+// columns are the records, the sizes and the duration for people.
+func (s *backupSize) columns() []any {
+	if s == nil {
+		return []any{"-", "-", "-", "-"}
+	}
+	return []any{strconv.FormatInt(s.Records, 10), sized(s.Bytes), sized(s.Stored), took(s.TookNS)}
+}
+
+// backupEntry is the JSON shape of a backup.
+type backupEntry struct {
+	ID      string    `json:"id"`
+	Created time.Time `json:"created"`
+	*backupSize
+	Authentic bool      `json:"authentic"`
+	Verified  time.Time `json:"verified,omitzero"`
+	Rehearsed bool      `json:"rehearsed"`
+	Error     string    `json:"error,omitempty"`
 }
 
 func entryOfBackup(e backup.Entry) backupEntry {
 	m := &e.Manifest
 	out := backupEntry{
-		ID: e.ID, Created: m.Created, TookNS: m.Took, Bytes: m.Bytes(), Stored: m.Stored(), Encrypted: m.Encrypted(),
-		Authentic: e.Authentic, Verified: e.Verified.UTC(), Rehearsed: e.Rehearsed,
+		ID: e.ID, Created: m.Created, Authentic: e.Authentic, Verified: e.Verified.UTC(), Rehearsed: e.Rehearsed,
 	}
-	for _, n := range m.Records() {
-		out.Records += n
+	if len(m.Parts) > 0 { // else nothing is known but the id
+		out.backupSize = &backupSize{TookNS: m.Took, Bytes: m.Bytes(), Stored: m.Stored(), Encrypted: m.Encrypted()}
+		for _, n := range m.Records() {
+			out.Records += n
+		}
 	}
 	switch {
 	case e.Err != nil:
@@ -110,7 +127,8 @@ func (a *app) listBackups(ctx context.Context, b *manager.Backups) (latest *back
 			}
 			continue
 		}
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n", one.ID, instant(one.Created), one.Records, sized(one.Bytes), sized(one.Stored), took(one.TookNS), one.state())
+		fields := append([]any{one.ID, instant(one.Created)}, one.columns()...)
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", append(fields, one.state())...)
 	}
 	if err := w.Flush(); err != nil {
 		return nil, err
@@ -144,7 +162,11 @@ when it is older than --max-age, or of the future.`,
 					return err
 				}
 				if a.json {
-					err = a.printLine(shownBackup{entryOfBackup(e), &e.Manifest})
+					shown := shownBackup{backupEntry: entryOfBackup(e)}
+					if shown.backupSize != nil {
+						shown.Manifest = &e.Manifest
+					}
+					err = a.printLine(shown)
 				} else {
 					err = a.showBackup(e)
 				}
@@ -163,7 +185,7 @@ when it is older than --max-age, or of the future.`,
 type shownBackup struct {
 	backupEntry
 
-	Manifest *backup.Manifest `json:"manifest"`
+	Manifest *backup.Manifest `json:"manifest"` // null: it can't be read
 }
 
 func (a *app) showBackup(e backup.Entry) error {
@@ -174,6 +196,10 @@ func (a *app) showBackup(e backup.Entry) error {
 	line("state", "%s", one.state())
 	if !one.Verified.IsZero() {
 		line("verified", "%s", instant(one.Verified))
+	}
+	if one.backupSize == nil { // its manifest can't be read
+		line("created", "%s", instant(m.Created))
+		return w.Flush()
 	}
 	line("created", "%s, took %s, commits waited %s", instant(m.Created), took(m.Took), took(m.Held))
 	line("store", "%s", cmp.Or(m.Store, "unknown"))
