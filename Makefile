@@ -53,8 +53,8 @@ quick: ## Run every test without the race detector
 test-postgres: setup ## Run the tests of everything above the tiers on PostgreSQL instead of SQLite, but those of SQLite's files and backups
 	SAGESTORE_TEST_DATABASE=postgres $(GO) test -p 1 -count=1 -timeout 20m -skip '$(ON_SQLITE)' ./manager ./agent ./session ./knowledge ./learning
 
-# What is about the file of SQLite, about backups, which PostgreSQL does for itself, or
-# about a server that syncs.
+# What is about the file of SQLite, about restores, which on PostgreSQL want to be told that
+# no program runs and have tests of their own, or about a server that syncs.
 ON_SQLITE := Backup|Restore|Night|Rehears|ReaderSeesTheOldOrTheNew|NewStoreAlarms|RefusedPrune|RunByHandThatFails|SQLiteCanQuery|DiagnoseSaysEach
 
 .PHONY: kill
