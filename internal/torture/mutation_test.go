@@ -88,11 +88,6 @@ func postgresMutations() []mutation {
 			"lifeSQL = `(SELECT coalesce(extract(epoch FROM stats_reset)::text, '') FROM pg_stat_bgwriter)`",
 			"lifeSQL = `''`",
 		}}, faults: "postgres-immediate", postgres: true, long: true},
-		{why: "a write without an answer that the journal does not take counts as refused", edits: []edit{{
-			"txn/journaled.go",
-			"case err == nil || !errors.Is(tier, tiers.ErrCommitUnknown) ||",
-			"case err != nil || !errors.Is(tier, tiers.ErrCommitUnknown) ||",
-		}}, faults: "postgres-fast,redis-answer,redis-cut", postgres: true, long: true},
 	}
 }
 
