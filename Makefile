@@ -51,7 +51,8 @@ quick: ## Run every test without the race detector
 
 .PHONY: test-postgres
 test-postgres: setup ## Run the tests of everything above the tiers on PostgreSQL instead of SQLite, but those of SQLite's files and backups
-	SAGESTORE_TEST_DATABASE=postgres $(GO) test -p 1 -count=1 -timeout 20m -skip '$(ON_SQLITE)' ./manager ./agent ./session ./knowledge ./learning
+	SAGESTORE_TEST_DATABASE=postgres $(GO) test -count=1 -timeout 20m -skip '$(ON_SQLITE)' ./manager
+	SAGESTORE_TEST_DATABASE=postgres $(GO) test -p 1 -count=1 -timeout 20m -skip 'FromABackup' ./agent ./session ./knowledge ./learning
 
 # What is about the file of SQLite, about restores, which on PostgreSQL want to be told that
 # no program runs and have tests of their own, or about a server that syncs.

@@ -149,8 +149,10 @@ func (e engines) fill(t testing.TB, driver string) {
 	for _, ns := range []string{"", "acme"} {
 		v := m.Namespace(ns)
 		for i, raw := range []any{
-			map[string]any{"text": "plain", "n": 12.5}, "", nil, strings.Repeat("long ", 4000), "a\x00b ü \u2028",
-			manager.Encoded{Codec: "raw", Value: []byte{0, 255, 1}}, manager.Encoded{Codec: "json", Schema: 3, Value: []byte(`{"b": 1}`)},
+			map[string]any{"text": "plain", "n": 12.5},
+			"", nil, strings.Repeat("long ", 4000), "a\x00b ü \u2028",
+			manager.Encoded{Codec: "raw", Value: []byte{0, 255, 1}},
+			manager.Encoded{Codec: "json", Schema: 3, Value: []byte(`{"b": 1}`)},
 		} {
 			must(t, v.Save(ctx, movedCategory, fmt.Sprintf("s-%d/%%_*.json", i), raw))
 		}

@@ -69,7 +69,7 @@ func carryAll(t *T) {
 		Rows: []tiers.Row{carriedRow(500, "k", 40), gone},
 	}
 	now := t.Clock.Now()
-	mark := tiers.Version(now.Add(time.Hour).UnixMicro()) //nolint:gosec // after 1970
+	mark := tiers.Version(now.Add(time.Hour).UnixMicro())
 	t.must(c.TakeOver(t.ctx, in), "take over")
 	t.must(c.TakeOver(t.ctx, tiers.Books{Marks: tiers.Marks{
 		Version: mark, Sequence: 1000, Sessions: 80, Issued: map[string]tiers.Version{"cache": mark, "other": 9},

@@ -71,7 +71,7 @@ func (t *Tier) freeze(ctx context.Context, during func(context.Context) error) (
 	}
 	f.held = clock.Now().Sub(begun)
 	if err != nil {
-		return nil, errors.Join(err, f.Close())
+		return nil, errors.Join(err, f.Close()) //nolint:contextcheck // the tier's own life bounds it
 	}
 	return f, nil
 }
