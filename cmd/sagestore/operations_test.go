@@ -183,6 +183,55 @@ func TestTheUnitsOnThePageOfOperationsAreValid(t *testing.T) {
 	}
 }
 
+// inText answers the commands that the page names in its text, which no block runs.
+func inText(t *testing.T, name string) (all []string) {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("..", "..", "docs", "OPERATIONS.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := regexp.MustCompile("(?ms)^```.*?^```").ReplaceAllString(string(b), "")
+	for _, m := range regexp.MustCompile("`("+name+" [^`]+)`").FindAllStringSubmatch(text, -1) {
+		all = append(all, strings.Join(strings.Fields(m[1]), " "))
+	}
+	if len(all) == 0 {
+		t.Errorf("the page names no %s", name)
+	}
+	return all
+}
+
+func TestTheCommandsInTheTextOfOperationsNameWhatIsThere(t *testing.T) {
+	for _, command := range inText(t, "sagestore") {
+		command = strings.NewReplacer("NAME", "session.preferences", " ID ", " ", " latest", "").Replace(command)
+		if fields := strings.Fields(command); len(fields) > 2 || fields[1] != "backup" { // a group is named, not run
+			accepts(t, fields[1:])
+		}
+	}
+	for _, name := range []string{"systemctl", "journalctl"} {
+		for _, command := range inText(t, name) {
+			fields := strings.Fields(command)
+			if unit := fields[len(fields)-1]; unit != "sagestore-backup.service" && unit != "sagestore-backup.timer" {
+				t.Errorf("%q names no unit of the page", command)
+			}
+			for _, flag := range fields[1 : len(fields)-1] {
+				if !slices.Contains([]string{"enable", "--now", "--unit"}, flag) {
+					t.Errorf("%q: %s is not known here", command, flag)
+				}
+			}
+		}
+	}
+	module, err := os.ReadFile(filepath.Join("..", "..", "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range inText(t, "go install") {
+		name, version, _ := strings.Cut(strings.TrimPrefix(command, "go install filippo.io/age/cmd/age-keygen@"), " ")
+		if version != "" || !strings.Contains(string(module), "filippo.io/age "+name+"\n") {
+			t.Errorf("%q is not the version of the module", command)
+		}
+	}
+}
+
 func TestWhatIsDoneIsShownInOneLine(t *testing.T) {
 	const second = 1_000_000_000
 	for _, c := range []struct {
