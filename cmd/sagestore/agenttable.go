@@ -6,7 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/rivo/uniseg"
 )
 
 // table is laid out so that it fits the terminal: columns that may shrink are cut as
@@ -53,9 +54,9 @@ func (t *table) text(width int) string {
 	}
 	widths := make([]int, len(t.columns))
 	for i, c := range t.columns {
-		widths[i] = utf8.RuneCountInString(c.title)
+		widths[i] = uniseg.StringWidth(c.title)
 		for _, row := range t.rows {
-			widths[i] = max(widths[i], utf8.RuneCountInString(row[i]))
+			widths[i] = max(widths[i], uniseg.StringWidth(row[i]))
 		}
 	}
 	if !t.shrink(widths, width) {
@@ -74,7 +75,7 @@ func (t *table) text(width int) string {
 		var l strings.Builder
 		for i, cell := range cells {
 			cell = cut(cell, widths[i])
-			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
+			pad := strings.Repeat(" ", max(0, widths[i]-uniseg.StringWidth(cell)))
 			if i > 0 {
 				l.WriteString("  ")
 			}
@@ -104,7 +105,7 @@ func (t *table) barred(width int) *table {
 	plain := t.without(last)
 	used := 0
 	for line := range strings.Lines(plain.text(width)) {
-		used = max(used, utf8.RuneCountInString(strings.TrimSpace(line)))
+		used = max(used, uniseg.StringWidth(strings.TrimSpace(line)))
 	}
 	room := min(longestBar, width-used-2)
 	if room < shortestBar {

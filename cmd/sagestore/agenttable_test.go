@@ -46,3 +46,30 @@ func TestBarsAreDrawnWhereThereIsRoom(t *testing.T) {
 		}
 	}
 }
+
+func TestTextIsCutBetweenCharactersAndByItsWidth(t *testing.T) {
+	for _, c := range []struct {
+		why, text string
+		most      int
+		want      string
+	}{
+		{"that fits", "abc", 3, "abc"},
+		{"plain", "abcd", 3, "ab…"},
+		{"an accent of its own takes no room", "e\u0301e\u0301e\u0301", 3, "e\u0301e\u0301e\u0301"},
+		{"and stays with its letter", "e\u0301e\u0301e\u0301e\u0301", 3, "e\u0301e\u0301…"},
+		{"wide characters take two columns", "数据库", 5, "数据…"},
+		{"of which there is no half", "数据库", 4, "数…"},
+		{"an emoji of several code points", "👨‍👩‍👧‍👦👨‍👩‍👧‍👦", 3, "👨‍👩‍👧‍👦…"},
+		{"any number", "abc", 0, "abc"},
+	} {
+		if got := cut(c.text, c.most); got != c.want {
+			t.Errorf("%s: %q in %d is %q, want %q", c.why, c.text, c.most, got, c.want)
+		}
+	}
+	tb := &table{columns: []column{{title: "NAME", shrink: true}, {title: "N"}}}
+	tb.add("数据", "1")
+	tb.add("e\u0301", "2")
+	if got, want := tb.text(40), "NAME  N\n数据  1\ne\u0301     2\n"; got != want {
+		t.Errorf("the table is\n%s\nwant\n%s", got, want)
+	}
+}

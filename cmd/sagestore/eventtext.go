@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/rivo/uniseg"
 	"golang.org/x/term"
 
 	"github.com/sagestore/sagestore/internal/oneline"
@@ -45,11 +46,21 @@ func (a *app) printCut(line string) error {
 	return err
 }
 
-// cut shortens a text to a number of characters; 0 is any number.
+// cut shortens a text to a number of columns of the terminal, between characters as
+// people see them; 0 is any number.
 func cut(text string, most int) string {
-	runes := []rune(text)
-	if most <= 0 || len(runes) <= most {
+	if most <= 0 || uniseg.StringWidth(text) <= most {
 		return text
 	}
-	return string(runes[:most-1]) + "…"
+	at, used := 0, 0
+	for rest, state := text, -1; rest != ""; {
+		var cluster string
+		var wide int
+		cluster, rest, wide, state = uniseg.FirstGraphemeClusterInString(rest, state)
+		if used += wide; used > most-1 {
+			break
+		}
+		at += len(cluster)
+	}
+	return text[:at] + "…"
 }

@@ -1,14 +1,17 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sagestore/sagestore/agent"
 	"github.com/sagestore/sagestore/internal/nearest"
 	"github.com/sagestore/sagestore/internal/oneline"
+	"github.com/sagestore/sagestore/internal/segment"
 )
 
 func (a *app) searchCommand() *cobra.Command {
@@ -36,6 +39,9 @@ mode words finds messages that have all words, the best first.`,
 			if err := notEmpty(c, "agent"); err != nil {
 				return err
 			}
+			if q.Mode == agent.ByWords && len(segment.Query(q.Text)) == 0 {
+				return usagef("--mode contains finds characters of any kind", "the QUERY %q has no words, only signs between them", q.Text)
+			}
 			return a.withAgents(c.Context(), func(s *agent.Store) error {
 				hits, err := s.Search(c.Context(), q)
 				if err != nil && len(hits) == 0 {
@@ -44,6 +50,9 @@ mode words finds messages that have all words, the best first.`,
 				if err != nil {
 					a.report(err)
 					err = silent(exitFailed)
+				}
+				if len(hits) == 0 && q.Mode == agent.ByWords && strings.ContainsFunc(q.Text, unspaced) {
+					_, _ = fmt.Fprintln(a.err, "sagestore: nothing has that word; what is written without spaces counts as one word, and --mode contains finds parts of it")
 				}
 				if printing := a.printHits(hits); printing != nil {
 					return printing
@@ -56,6 +65,12 @@ mode words finds messages that have all words, the best first.`,
 	c.Flags().IntVar(q.Limit, "limit", 20, "at most this `number` of hits")
 	c.Flags().StringVar((*string)(&q.Mode), "mode", string(agent.Contains), "`how` to look: contains or words")
 	return a.agentFlags(c, "print one hit a line")
+}
+
+// unspaced tells whether a character is of a script that puts no spaces between words
+// and is not cut into them.
+func unspaced(r rune) bool {
+	return unicode.In(r, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar, unicode.Tibetan)
 }
 
 func nearMode(name string, modes []agent.Mode) string {

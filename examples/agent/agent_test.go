@@ -113,6 +113,16 @@ func TestAKilledProgramGoesOnWithoutLosingOrRepeatingAStep(t *testing.T) {
 	}
 }
 
+func TestAStepThatThereIsNotIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{-1, steps + 1} {
+		err := run(t.Context(), io.Discard, options{dir: t.TempDir(), crashAt: n})
+		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("from 1 to %d", steps)) {
+			t.Errorf("-crash-at %d: %v", n, err)
+		}
+	}
+}
+
 // killed runs the program until it kills itself, and answers what it printed.
 func killed(t *testing.T, dir string, at int) string {
 	t.Helper()

@@ -45,9 +45,10 @@ func main() {
 	flags := flag.NewFlagSet("agent", flag.ExitOnError)
 	flags.StringVar(&o.config, "config", "", "YAML `file` that says where each kind of data lives")
 	flags.StringVar(&o.dir, "dir", "", "`directory` of the stores when there is no such file (default: a new temporary one)")
-	flags.IntVar(&o.crashAt, "crash-at", 0, "kill the program amid the `n`-th step")
+	flags.IntVar(&o.crashAt, "crash-at", 0, "kill the program amid the `n`-th step of all, counted from 1; a step that an earlier run has committed is not played again (default: no crash)")
 	flags.Usage = func() {
-		_, _ = fmt.Fprintln(flags.Output(), "usage: agent [-config FILE | -dir DIRECTORY] [-crash-at N] [TRANSCRIPT...]")
+		_, _ = fmt.Fprintln(flags.Output(), "usage: agent [-config FILE | -dir DIRECTORY] [-crash-at N] [TRANSCRIPT...]\n\nTRANSCRIPT is an SWE-agent trajectory or a Claude Code session log; without one a small\ntranscript of its own is played.")
+		_, _ = fmt.Fprintln(flags.Output())
 		flags.PrintDefaults()
 	}
 	_ = flags.Parse(os.Args[1:]) // ends the program on an error
@@ -71,6 +72,13 @@ func run(ctx context.Context, out io.Writer, o options) error {
 	ts, err := readAll(o.paths, say)
 	if err != nil {
 		return err
+	}
+	steps := 0
+	for _, t := range ts {
+		steps += len(t.Steps)
+	}
+	if o.crashAt < 0 || o.crashAt > steps {
+		return fmt.Errorf("-crash-at %d: there are %s; it takes a number from 1 to %d, or 0 for no crash", o.crashAt, counted(steps, "step"), steps)
 	}
 	drivers := append(embedded.Tiers(), redis.Driver())
 	held, err := play(ctx, cfg, drivers, ts, o, say)
@@ -154,7 +162,13 @@ func play(ctx context.Context, cfg *config.Config, drivers tiers.Drivers, ts []t
 		}
 		first += len(t.Steps)
 		last := ", and it still goes on when the app closes"
-		if i < len(ts)-1 {
+		switch {
+		case i < len(ts)-1 && played == 0:
+			last = ", and it is over" // an earlier run has ended it, unless it was killed right before
+			if err := a.sessions.End(ctx, t.Session); err != nil {
+				return nil, err
+			}
+		case i < len(ts)-1:
 			last = ", then it was ended: its context and content are gone, what was learned stays"
 			if err := a.sessions.End(ctx, t.Session); err != nil {
 				return nil, err

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rivo/uniseg"
+
 	"github.com/sagestore/sagestore/agent"
 	"github.com/sagestore/sagestore/serializer"
 	"github.com/sagestore/sagestore/session"
@@ -32,6 +34,30 @@ func (p *page) printf(format string, args ...any) {
 func plain(text string) string {
 	text = strings.Join(strings.Fields(text), " ")
 	return strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "#", `\#`, "[", `\[`, "]", `\]`, "<", `\<`, "|", `\|`).Replace(text)
+}
+
+// longestHeading is how much of a text is a heading, in characters as people see them.
+const longestHeading = 120
+
+// heading is text as a heading: its beginning when it is long, and others when it is
+// empty.
+func heading(text string, others ...string) string {
+	text = plain(strings.TrimSpace(text))
+	for _, other := range others {
+		if text == "" {
+			text = plain(other)
+		}
+	}
+	at, n := 0, 0
+	for rest, state := text, -1; rest != ""; n++ {
+		if n == longestHeading {
+			return strings.TrimRight(text[:at], `\`) + "…" // no escape is cut in two
+		}
+		var cluster string
+		cluster, rest, _, state = uniseg.FirstGraphemeClusterInString(rest, state)
+		at += len(cluster)
+	}
+	return text
 }
 
 // block writes text as it is, in a fence that it can't end.
@@ -63,11 +89,7 @@ func AgentMarkdown(ctx context.Context, s *agent.Store, id string, w io.Writer) 
 		return err
 	}
 	p := &page{w: w}
-	name := a.Name
-	if name == "" {
-		name = a.ID
-	}
-	p.printf("# %s\n\n", plain(name))
+	p.printf("# %s\n\n", heading(a.Name, a.ID))
 	p.item("id", a.ID)
 	p.item("type", a.Type)
 	p.item("capabilities", strings.Join(a.Capabilities, ", "))
@@ -119,11 +141,7 @@ func ConversationMarkdown(ctx context.Context, s *agent.Store, id string, w io.W
 
 func (p *page) conversation(ctx context.Context, s *agent.Store, id, level string, bad *[]error) error {
 	return pages(ctx, s, id, bad, func(c *agent.Conversation) error {
-		title := c.Title
-		if title == "" {
-			title = c.ID
-		}
-		p.printf("%s %s\n\n", level, plain(title))
+		p.printf("%s %s\n\n", level, heading(c.Title, c.ID))
 		p.item("id", c.ID)
 		p.item("agent", c.AgentID)
 		p.item("tags", strings.Join(c.Tags, ", "))
@@ -146,7 +164,7 @@ func (p *page) conversation(ctx context.Context, s *agent.Store, id, level strin
 // message writes what was said. What a person or a model wrote is Markdown mostly and
 // stays; what a tool answered is shown as it is.
 func (p *page) message(m agent.Message, level string) {
-	p.printf("%s %s, %s\n\n", level, plain(string(m.Role)), moment(m.At))
+	p.printf("%s %s, %s\n\n", level, heading(string(m.Role), "message"), moment(m.At))
 	switch {
 	case m.Content == "":
 	case m.Role == agent.User || m.Role == agent.Assistant:
@@ -182,7 +200,7 @@ func quoteLines(text string) string {
 // SessionMarkdown writes the events of a session for people.
 func SessionMarkdown(ctx context.Context, s *session.Store, id string, w io.Writer) error {
 	p := &page{w: w}
-	p.printf("# Session %s\n\n", plain(id))
+	p.printf("# Session %s\n\n", heading(id))
 	var bad []error
 	for e, err := range s.Events(ctx, id, 0) {
 		switch {
@@ -192,7 +210,7 @@ func SessionMarkdown(ctx context.Context, s *session.Store, id string, w io.Writ
 			bad = append(bad, err)
 			continue
 		}
-		p.printf("## %d. %s, %s\n\n", e.Seq, plain(e.Method), moment(e.Time))
+		p.printf("## %d. %s, %s\n\n", e.Seq, heading(e.Method, "event"), moment(e.Time))
 		p.event(e)
 		if p.err != nil {
 			return p.err
