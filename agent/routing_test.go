@@ -171,7 +171,7 @@ func open(t testing.TB, r routing, opts ...manager.OpenOption) *house {
 // begun answers the directory of a store in which nothing was saved yet. To copy it
 // costs a fraction of what making its database does. It ends with the tests.
 var begun = sync.OnceValues(func() (dir string, err error) {
-	dir, err = os.MkdirTemp("", "agents") //nolint:usetesting // it is for all tests
+	dir, err = os.MkdirTemp("", "agents")
 	if err != nil {
 		return "", err
 	}

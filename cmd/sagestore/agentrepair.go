@@ -99,8 +99,8 @@ func (a *app) unlooked(c *cobra.Command, m *manager.Manager) []tiers.Finding {
 	if outOfReach(m) {
 		return nil
 	}
-	for st := range agent.New(m).List(c.Context(), agent.After{Limit: 1}) {
-		if st != nil {
+	for st, err := range agent.New(m).List(c.Context(), agent.After{Limit: 1}) {
+		if st != nil || err != nil {
 			return []tiers.Finding{{OK: true, Subject: "agents", Message: "not looked at; --deep reads all that is stored of them"}}
 		}
 	}
