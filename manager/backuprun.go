@@ -172,7 +172,7 @@ func (b *Backups) start(open func(ctx context.Context) (*Manager, error)) (*runn
 			unlock, _, err := c.tryBackups()
 			return unlock, unlock != nil, err
 		},
-		Owner:     func() string { return lockedBy(c.jobsDir(), "backup") },
+		Owner:     func() string { return lockedBy(c.jobsDir()) },
 		OnSuccess: n.tell, OnFailure: n.tell,
 	})
 	if err != nil {

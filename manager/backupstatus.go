@@ -55,7 +55,7 @@ func (b *Backups) Status(ctx context.Context) (s BackupStatus, err error) {
 	} else if err != nil {
 		return s, err
 	}
-	s.UnderWay = lockedBy(b.core.jobsDir(), "backup")
+	s.UnderWay = lockedBy(b.core.jobsDir())
 	s.Plan = b.planned(s.State, s.UnderWay, now)
 	s.Watched = b.watches(s.State, s.UnderWay, now)
 	damaged, own := 0, b.ownStore(ctx)
@@ -258,7 +258,7 @@ func (c *core) backupsInShort(ctx context.Context) (last, next time.Time, proble
 	if err != nil {
 		return last, next, "the state of the schedule can't be read"
 	}
-	underWay, now := lockedBy(c.jobsDir(), "backup"), c.clock.Now()
+	underWay, now := lockedBy(c.jobsDir()), c.clock.Now()
 	if c.plan.Backup.Enabled && b.watches(st, underWay, now) {
 		next = b.planned(st, underWay, now).At.UTC()
 	}
@@ -271,7 +271,7 @@ func (c *core) problemOf(st backup.State) string {
 	switch {
 	case st.Hand.Failures > 0:
 		return fmt.Sprintf("runs by hand or from a timer failed %d times, the last at %s", st.Hand.Failures, stamp(st.Hand.Failed))
-	case st.Tries > 1, st.Tries > 0 && lockedBy(c.jobsDir(), "backup") == "": // else the first attempt is under way
+	case st.Tries > 1, st.Tries > 0 && lockedBy(c.jobsDir()) == "": // else the first attempt is under way
 		return fmt.Sprintf("the run of %s failed", stamp(st.Run))
 	}
 	if st.Refusal == "" && st.Untold != (backup.UntoldState{}) {

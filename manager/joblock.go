@@ -44,9 +44,9 @@ func lockJob(dir, name string, now time.Time) (unlock func(), owner string, err 
 	}, "", nil
 }
 
-// lockedBy answers who has the lock of a job; "" when nobody has.
-func lockedBy(dir, name string) string {
-	path := filepath.Join(dir, name+".lock")
+// lockedBy answers who has the lock of the backups; "" when nobody has.
+func lockedBy(dir string) string {
+	path := filepath.Join(dir, "backup.lock")
 	if st, err := os.Lstat(path); err != nil || !st.Mode().IsRegular() {
 		return ""
 	}
