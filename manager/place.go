@@ -66,10 +66,10 @@ func advise(err error) error {
 		return err // they say themselves what would be right
 	case errors.Is(err, tiers.ErrConflict):
 		hint = "load the entry again and decide anew, or use Modify"
+	case errors.Is(err, tiers.ErrCommitUnknown): // also when the tier is away since
+		hint = "load the key to see whether it was stored"
 	case errors.Is(err, tiers.ErrUnavailable):
 		hint = "nothing was changed; try again when the tier is back, see `sagestore doctor`"
-	case errors.Is(err, tiers.ErrCommitUnknown):
-		hint = "load the key to see whether it was stored"
 	case errors.Is(err, tiers.ErrFull):
 		hint = "make room or raise the limit, see `sagestore doctor`"
 	case errors.Is(err, tiers.ErrType):
