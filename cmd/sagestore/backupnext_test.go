@@ -19,31 +19,38 @@ func TestNoTimeInThePastIsShownAsOneToCome(t *testing.T) {
 		want string
 	}{
 		{
-			"a program is there", manager.BackupStatus{Enabled: true, Watched: true, Plan: ahead, State: backup.State{Watched: seen}},
+			"a program is there",
+			manager.BackupStatus{Enabled: true, Watched: true, Plan: ahead, State: backup.State{Watched: seen}},
 			"next: 2026-03-02T13:00:00Z, by a program that has the store open, or sagestore backup serve, last seen at 2026-03-02T11:00:00Z",
 		},
 		{
-			"one is there and late", manager.BackupStatus{Watched: true, Plan: missed, State: backup.State{Watched: seen}},
+			"one is there and late",
+			manager.BackupStatus{Watched: true, Plan: missed, State: backup.State{Watched: seen}},
 			"next: within a minute, overdue since 2026-03-02T03:00:00Z, by a program that has the store open, or sagestore backup serve, last seen at 2026-03-02T11:00:00Z",
 		},
 		{
-			"one is there that has noted nothing yet", manager.BackupStatus{Watched: true, Plan: ahead},
+			"one is there that has noted nothing yet",
+			manager.BackupStatus{Watched: true, Plan: ahead},
 			"next: 2026-03-02T13:00:00Z, by a program that has the store open, or sagestore backup serve",
 		},
 		{
-			"none was ever seen", manager.BackupStatus{Enabled: true, Plan: ahead},
+			"none was ever seen",
+			manager.BackupStatus{Enabled: true, Plan: ahead},
 			"next: due at 2026-03-02T13:00:00Z; no program that would make it was ever seen, so a timer has to",
 		},
 		{
-			"the last has ended, and a run was missed", manager.BackupStatus{Enabled: true, Plan: missed, State: backup.State{Watched: seen}},
+			"the last has ended, and a run was missed",
+			manager.BackupStatus{Enabled: true, Plan: missed, State: backup.State{Watched: seen}},
 			"next: overdue since 2026-03-02T03:00:00Z; no program that would make it is there, the last was seen at 2026-03-02T11:00:00Z, so a timer has to",
 		},
 		{
-			"nothing is enabled", manager.BackupStatus{Plan: ahead},
+			"nothing is enabled",
+			manager.BackupStatus{Plan: ahead},
 			"next: none by itself, since backup.enabled is not set; sagestore backup serve would make one at 2026-03-02T13:00:00Z",
 		},
 		{
-			"nothing is enabled, and a run was missed", manager.BackupStatus{Plan: missed},
+			"nothing is enabled, and a run was missed",
+			manager.BackupStatus{Plan: missed},
 			"next: none by itself, since backup.enabled is not set; sagestore backup serve would make one at once",
 		},
 	} {
