@@ -114,7 +114,7 @@ never was any it is only said.`,
 	}
 	c.Flags().BoolVar(&cache, "cache", false, "include the cache tier, where it keeps files")
 	c.Flags().BoolVar(&empty, "allow-empty", false, "back up a store without any record as well")
-	return a.backupFlags(c, "print one line of JSON")
+	return a.backupFlags(c, "print JSON Lines: how far it is, and at last what was done")
 }
 
 // madeBackup is the JSON shape of create.
@@ -254,7 +254,7 @@ taken from one that is damaged (1). ID may be latest.`,
 		},
 	}
 	c.Flags().BoolVar(&rehearse, "rehearse", false, "restore it to a temporary place as well")
-	return a.backupFlags(c, "print one line of JSON")
+	return a.backupFlags(c, "print JSON Lines: how far it is, and at last what was done")
 }
 
 // verification is the JSON shape of verify.

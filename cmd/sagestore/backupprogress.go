@@ -13,13 +13,18 @@ import (
 	"github.com/sagestore/sagestore/tiers"
 )
 
-// progressEvery is how often the line is written anew.
-const progressEvery = 200 * time.Millisecond
+// progressEvery is how often the line is written anew, or a line of JSON is added.
+const (
+	progressEvery     = 200 * time.Millisecond
+	progressEveryJSON = time.Second
+)
 
-// progressLine shows how far the work is, in one line that is written over. It
-// shows nothing where there is no terminal.
+// progressLine shows how far the work is, in one line that is written over, or with
+// --json in lines of JSON, of which each part of the work has a first and a last one.
+// Without --json it shows nothing where there is no terminal.
 type progressLine struct {
-	out   io.Writer // nil: nowhere
+	out   io.Writer       // nil: nowhere
+	line  func(any) error // with --json
 	clock tiers.Clock
 
 	mu         sync.Mutex
@@ -31,14 +36,21 @@ type progressLine struct {
 
 func (a *app) progress() *progressLine {
 	p := &progressLine{clock: tiers.SystemClock()}
-	if f, ok := a.err.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		p.out = f
+	if a.json {
+		p.line = a.printLine
+	} else if onTerminal(a.err) {
+		p.out = a.err
 	}
 	return p
 }
 
+func onTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
 func (p *progressLine) tell(now backup.Progress) {
-	if p.out == nil {
+	if p.out == nil && p.line == nil {
 		return
 	}
 	p.mu.Lock()
@@ -47,6 +59,13 @@ func (p *progressLine) tell(now backup.Progress) {
 	if now.Step != p.step || now.Part != p.part {
 		p.step, p.part, p.began, p.last = now.Step, now.Part, t, time.Time{}
 	}
+	if p.line != nil {
+		if t.Sub(p.last) >= progressEveryJSON || now.Done == now.Total {
+			p.last = t
+			_ = p.line(progressOf(now, t.Sub(p.began))) // the last line tells of a broken pipe
+		}
+		return
+	}
 	if t.Sub(p.last) < progressEvery {
 		return
 	}
@@ -54,22 +73,40 @@ func (p *progressLine) tell(now backup.Progress) {
 	_, _ = fmt.Fprintf(p.out, "\r\x1b[K%s", lineOf(now, t.Sub(p.began)))
 }
 
-// lineOf says how far a step is after a while.
-func lineOf(p backup.Progress, since time.Duration) string {
-	text := fmt.Sprintf("%s %s: %s", p.Step, p.Part, sized(p.Done))
-	rate := 0.0
+// progressEntry is a line of JSON. What is not known is left out.
+type progressEntry struct {
+	Step  string `json:"step"`
+	Part  string `json:"part"`
+	Done  int64  `json:"done"` // bytes
+	Total int64  `json:"total,omitempty"`
+	Rate  int64  `json:"bytes_per_second,omitempty"`
+	Left  int64  `json:"left_ns,omitempty"`
+}
+
+// progressOf says how far a step is after a while.
+func progressOf(p backup.Progress, since time.Duration) progressEntry {
+	e := progressEntry{Step: p.Step, Part: p.Part, Done: p.Done, Total: max(p.Total, 0)}
 	if since > 0 {
-		rate = float64(p.Done) / since.Seconds()
+		e.Rate = int64(float64(p.Done) / since.Seconds())
 	}
-	if p.Total > 0 {
-		text += fmt.Sprintf(" of %s, %d%%", sized(p.Total), 100*p.Done/p.Total)
+	if left := e.Total - p.Done; left > 0 && e.Rate > 0 {
+		e.Left = int64(float64(left) / float64(e.Rate) * float64(time.Second))
 	}
-	if rate < 1 {
-		return text
+	return e
+}
+
+// lineOf says the same to people.
+func lineOf(p backup.Progress, since time.Duration) string {
+	e := progressOf(p, since)
+	text := fmt.Sprintf("%s %s: %s", e.Step, e.Part, sized(e.Done))
+	if e.Total > 0 {
+		text += fmt.Sprintf(" of %s, %d%%", sized(e.Total), 100*e.Done/e.Total)
 	}
-	text += ", " + sized(int64(rate)) + "/s"
-	if left := p.Total - p.Done; p.Total > 0 && left > 0 {
-		text += ", " + took(time.Duration(float64(left)/rate*float64(time.Second))) + " left"
+	if e.Rate > 0 {
+		text += ", " + sized(e.Rate) + "/s"
+	}
+	if e.Left > 0 {
+		text += ", " + took(time.Duration(e.Left)) + " left"
 	}
 	return text
 }

@@ -60,7 +60,7 @@ that category, of all namespaces, become those of the backup, all at once.`,
 	c.Flags().BoolVar(&f.adopt, "adopt", false, "restore the backup of another store")
 	c.Flags().BoolVar(&f.stopped, "stopped", false, "no program has the store open, where it can't tell that itself: on PostgreSQL")
 	c.Flags().BoolVar(&f.yes, "yes", false, "do not ask")
-	return a.backupFlags(c, "print one line of JSON")
+	return a.backupFlags(c, "print JSON Lines: how far it is, and at last what was done")
 }
 
 func (a *app) restoreBackup(ctx context.Context, args []string, f restoreFlags) error {

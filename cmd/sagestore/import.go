@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/sagestore/sagestore/agent"
 	"github.com/sagestore/sagestore/internal/transfer"
@@ -147,8 +146,8 @@ type fileProgress struct {
 
 func (a *app) fileProgress() *fileProgress {
 	p := &fileProgress{clock: tiers.SystemClock()}
-	if f, ok := a.err.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		p.out = f
+	if onTerminal(a.err) {
+		p.out = a.err
 	}
 	return p
 }
