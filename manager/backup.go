@@ -89,6 +89,11 @@ func (m *Manager) Backup(ctx context.Context, repo *backup.Repo, opts ...BackupO
 }
 
 func (c *core) backup(ctx context.Context, repo *backup.Repo, o backupOptions) (m backup.Manifest, r backup.Report, err error) {
+	unlock, err := c.lockServer(ctx)
+	if err != nil {
+		return m, r, err
+	}
+	defer unlock()
 	m, r, err = c.backupOnce(ctx, repo, o)
 	if errors.Is(err, backup.ErrEmpty) && c.emptyBefore(ctx, repo) {
 		o.allowEmpty = true

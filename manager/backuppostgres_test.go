@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/sagestore/sagestore/backup"
@@ -157,4 +158,29 @@ func TestBackupOfAnotherEngineIsRefused(t *testing.T) {
 		t.Errorf("%v names no way", err)
 	}
 	equalHoldings(t, e.holdings(t, "sqlite"), want, "afterwards")
+}
+
+// Two machines have no lock file in common.
+func TestOneBackupAtATimeOfAServerThatMachinesShare(t *testing.T) {
+	t.Parallel()
+	e := newEngines(t)
+	e.fill(t, "postgres")
+	m := e.open(t, "postgres")
+	defer closeNow(t, m)
+	far := e
+	far.dir = t.TempDir()
+	other := far.open(t, "postgres")
+	defer closeNow(t, other)
+	var once sync.Once
+	value[backup.Manifest](t)(m.Backup(t.Context(), nil, manager.BackupProgress(func(backup.Progress) {
+		once.Do(func() {
+			_, err := other.Backup(t.Context(), nil)
+			wantError(t, err, tiers.ErrConflict, "a backup meanwhile")
+			if !contains(err, "on another machine") {
+				t.Errorf("the error does not say where to look: %v", err)
+			}
+		})
+	})))
+	once.Do(func() { t.Error("there was no meanwhile") })
+	value[backup.Manifest](t)(other.Backup(t.Context(), nil))
 }
