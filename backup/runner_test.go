@@ -410,7 +410,7 @@ func TestWhatIsNoFailureIsNotTriedAgain(t *testing.T) {
 				if !c.state(p.state) || p.state.Tries != 0 {
 					t.Errorf("the state is %+v", p.state)
 				}
-				if text := p.log.String(); strings.Count(text, c.says) != 2 || strings.Contains(text, "the backup failed") {
+				if text := p.log.String(); strings.Count(text, c.says) != 2 || strings.Contains(text, `msg="the backup failed"`) {
 					t.Errorf("the log is %s", text)
 				}
 			})
