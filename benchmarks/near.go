@@ -80,8 +80,12 @@ func nearSetup[T any](url string, n int, value func(i int) T) func(context.Conte
 				return nil, nil, nil, err
 			}
 		}
+		keys := make([]string, n) // to make one takes a good part of a hit
+		for i := range keys {
+			keys[i] = name(0, i, n)
+		}
 		ours := func(ctx context.Context, caller, i int) error {
-			_, err := c.Load(ctx, name(caller, i, n))
+			_, err := c.Load(ctx, keys[(caller*7919+i)%n])
 			return err
 		}
 		return ours, getAndDecode[T](raw, n), closing, nil

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sagestore/sagestore/backup"
+	"github.com/sagestore/sagestore/internal/conflict"
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -69,7 +70,7 @@ func (b *Backups) RestoreCategories(ctx context.Context, m *Manager, id string, 
 		return nil, err
 	}
 	if e.Manifest.Store != store && !o.Adopt {
-		return nil, tiers.Hint(fmt.Errorf("%w: it is of store %q, not of %q", tiers.ErrConflict, e.Manifest.Store, store), "add --adopt (Adopt of the options) if it is meant")
+		return nil, tiers.Hint(conflict.Errorf("it is of store %q, not of %q", e.Manifest.Store, store), "add --adopt (Adopt of the options) if it is meant")
 	}
 	if err := m.core.clearStaged(ctx); err != nil {
 		return nil, err

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sagestore/sagestore/backup"
 	"github.com/sagestore/sagestore/config"
+	"github.com/sagestore/sagestore/internal/conflict"
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -248,7 +249,7 @@ func (b *Backups) lock() (unlock func(), err error) { return b.core.lockBackups(
 func (c *core) lockBackups() (unlock func(), err error) {
 	unlock, owner, err := c.tryBackups()
 	if err == nil && unlock == nil {
-		err = tiers.Hint(fmt.Errorf("%w: another backup, a prune or a restore of categories is under way%s", tiers.ErrConflict, owner), "wait until it ends, or end that process; the lock ends with it")
+		err = tiers.Hint(conflict.Errorf("another backup, a prune or a restore of categories is under way%s", owner), "wait until it ends, or end that process; the lock ends with it")
 	}
 	return unlock, err
 }
@@ -272,7 +273,7 @@ func (c *core) lockServer(ctx context.Context) (unlock func(), err error) {
 	}
 	unlock, ok, err := c.system.Lock(ctx, "backup")
 	if err == nil && !ok {
-		err = tiers.Hint(fmt.Errorf("%w: another program makes a backup of the same database", tiers.ErrConflict), "wait until it ends; it may run on another machine")
+		err = tiers.Hint(conflict.Errorf("another program makes a backup of the same database"), "wait until it ends; it may run on another machine")
 	}
 	return unlock, err
 }

@@ -129,13 +129,15 @@ func (c *Collection[T]) save(ctx context.Context, key string, v *T, o saveOption
 
 // Load answers the value, or tiers.ErrNotFound.
 func (c *Collection[T]) Load(ctx context.Context, key string, opts ...LoadOption) (T, error) {
-	v, _, err := c.load(ctx, key, isFresh(opts))
+	var rec loaded
+	v, err := c.load(ctx, key, isFresh(opts), &rec)
 	return v, err
 }
 
 // LoadOr answers the value, or absent when there is none.
 func (c *Collection[T]) LoadOr(ctx context.Context, key string, absent T, opts ...LoadOption) (T, error) {
-	v, _, err := c.load(ctx, key, isFresh(opts))
+	var rec loaded
+	v, err := c.load(ctx, key, isFresh(opts), &rec)
 	if errors.Is(err, tiers.ErrNotFound) {
 		return absent, nil
 	}
@@ -144,7 +146,8 @@ func (c *Collection[T]) LoadOr(ctx context.Context, key string, absent T, opts .
 
 // Entry answers the value with its version and times, or tiers.ErrNotFound.
 func (c *Collection[T]) Entry(ctx context.Context, key string, opts ...LoadOption) (Entry[T], error) {
-	v, found, err := c.load(ctx, key, isFresh(opts))
+	var found loaded
+	v, err := c.load(ctx, key, isFresh(opts), &found)
 	if err != nil {
 		return Entry[T]{}, err
 	}
@@ -153,15 +156,15 @@ func (c *Collection[T]) Entry(ctx context.Context, key string, opts ...LoadOptio
 	return e, nil
 }
 
-func (c *Collection[T]) load(ctx context.Context, key string, fresh bool) (v T, rec loaded, err error) {
+func (c *Collection[T]) load(ctx context.Context, key string, fresh bool, rec *loaded) (v T, err error) {
 	if err = c.check(key); err != nil {
-		return v, rec, c.fail("load", key, err)
+		return v, c.fail("load", key, err)
 	}
 	ctx, call, err := c.begin(ctx, "load", 1)
 	if err != nil {
-		return v, rec, c.fail("load", key, err)
+		return v, c.fail("load", key, err)
 	}
-	rec, err = c.get(ctx, key, fresh)
+	err = c.get(ctx, key, fresh, rec)
 	switch {
 	case err != nil:
 	case rec.near == nil:
@@ -171,7 +174,7 @@ func (c *Collection[T]) load(ctx context.Context, key string, fresh bool) (v T, 
 	}
 	err = c.fail("load", key, err)
 	call.finish(err)
-	return v, rec, err
+	return v, err
 }
 
 // decode answers the record's value, brought up to the collection's schema.

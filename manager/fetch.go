@@ -19,7 +19,8 @@ import (
 // and is the answer. In a transaction it is a load and, on a miss, a save there;
 // every caller computes for himself.
 func (c *Collection[T]) Fetch(ctx context.Context, key string, compute func(context.Context) (T, error), opts ...SaveOption) (T, error) {
-	v, _, err := c.load(ctx, key, false)
+	var found loaded
+	v, err := c.load(ctx, key, false, &found)
 	if !errors.Is(err, tiers.ErrNotFound) {
 		return v, err
 	}
@@ -60,7 +61,8 @@ func (c *Collection[T]) fetchInTx(ctx context.Context, key string, compute func(
 }
 
 func (c *Collection[T]) computeOnce(ctx context.Context, key string, compute func(context.Context) (T, error), o saveOptions) (tiers.Record, error) {
-	if _, now, err := c.load(ctx, key, true); !errors.Is(err, tiers.ErrNotFound) {
+	var now loaded
+	if _, err := c.load(ctx, key, true, &now); !errors.Is(err, tiers.ErrNotFound) {
 		return now.Record, err // saved since the caller looked
 	}
 	v, err := compute(ctx)
@@ -76,7 +78,7 @@ func (c *Collection[T]) computeOnce(ctx context.Context, key string, compute fun
 		if conditional || !errors.Is(err, tiers.ErrExists) {
 			return rec, err
 		}
-		if _, now, err := c.load(ctx, key, true); !errors.Is(err, tiers.ErrNotFound) {
+		if _, err := c.load(ctx, key, true, &now); !errors.Is(err, tiers.ErrNotFound) {
 			return now.Record, err
 		}
 	}

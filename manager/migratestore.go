@@ -10,6 +10,7 @@ import (
 
 	"github.com/sagestore/sagestore/backup"
 	"github.com/sagestore/sagestore/config"
+	"github.com/sagestore/sagestore/internal/conflict"
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -165,7 +166,7 @@ func (c *core) settleDir(ctx context.Context, source bool, driver string) error 
 func databasePlace(c *core) string { return (&Backups{core: c}).places()["database"] }
 
 func oneStore(place string) error {
-	return tiers.Hint(fmt.Errorf("%w: both configurations name the store in %s", tiers.ErrConflict, place), "name the new configuration with --to")
+	return tiers.Hint(conflict.Errorf("both configurations name the store in %s", place), "name the new configuration with --to")
 }
 
 // localPlaces answers where the tiers are that belong to this machine.
@@ -265,7 +266,7 @@ func (v *carriage) check(ctx context.Context) error {
 	if err == nil && len(text) > 0 {
 		var begun carrying
 		if json.Unmarshal(text, &begun) != nil || begun.Epoch != string(epoch) || begun.From != v.done.From {
-			return tiers.Hint(fmt.Errorf("%w: the store in %s holds an unfinished migration of another one", tiers.ErrConflict, b.Place), emptyHint)
+			return tiers.Hint(conflict.Errorf("the store in %s holds an unfinished migration of another one", b.Place), emptyHint)
 		}
 		v.done.Resumed = true
 		return nil
@@ -277,7 +278,7 @@ const emptyHint = "name a place that is empty: another path, or another schema"
 
 func (v *carriage) checkEmpty(ctx context.Context, place string) error {
 	held := func(what string) error {
-		return tiers.Hint(fmt.Errorf("%w: the store in %s is not empty: it has %s", tiers.ErrConflict, place, what), emptyHint)
+		return tiers.Hint(conflict.Errorf("the store in %s is not empty: it has %s", place, what), emptyHint)
 	}
 	for s, err := range v.to.c.systemTier.Spaces(ctx) {
 		if err != nil {

@@ -68,7 +68,8 @@ var errRaced = errors.New("another caller was faster")
 
 func (c *Collection[T]) modifyOnce(ctx context.Context, key string, fn func(v *T, found bool) error, o saveOptions) (T, error) {
 	var zero T
-	v, rec, err := c.load(ctx, key, true) // a near layer would only make conflicts
+	var rec loaded
+	v, err := c.load(ctx, key, true, &rec) // a near layer would only make conflicts
 	found := err == nil
 	if err != nil && !errors.Is(err, tiers.ErrNotFound) {
 		return zero, err

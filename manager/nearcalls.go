@@ -25,43 +25,48 @@ func (f *loaded) stale(r *route) bool {
 }
 
 // getNear loads a record by way of the near layer.
-func (p *place) getNear(ctx context.Context, n *nearLayer, name string, fresh bool) (loaded, error) {
+func (p *place) getNear(ctx context.Context, n *nearLayer, name string, fresh bool, into *loaded) (err error) {
 	if n.only {
-		rec, err := p.tier.Load(ctx, p.key(name))
-		return loaded{Record: rec}, err
+		into.Record, err = p.tier.Load(ctx, p.key(name))
+		return err
 	}
 	if err := ctx.Err(); err != nil { // a hit would not notice
-		return loaded{}, err
+		return err
 	}
 	k := near.Key{Namespace: p.namespace, Name: name}
 	if fresh {
-		return p.fly(ctx, n.Lead(k), name)
+		*into, err = p.fly(ctx, n.Lead(k), name)
+		return err
 	}
 	if e := n.Get(k); e != nil {
-		return answered(e)
+		return into.answer(e)
 	}
 	if err := n.watch(ctx); err != nil {
-		return loaded{}, err
+		return err
 	}
 	for {
 		e, f, lead := n.Join(k)
 		switch {
 		case e != nil:
-			return answered(e)
+			return into.answer(e)
 		case lead:
-			return p.fly(ctx, f, name)
+			*into, err = p.fly(ctx, f, name)
+			return err
 		}
 		if e, rec, again, err := f.Wait(ctx); !again {
-			return loaded{Record: rec, near: e}, err
+			*into = loaded{Record: rec, near: e}
+			return err
 		}
 	}
 }
 
-func answered(e *near.Entry) (loaded, error) {
+func (f *loaded) answer(e *near.Entry) error {
+	f.hit = true
 	if e.Absent() {
-		return loaded{hit: true}, tiers.ErrNotFound
+		return tiers.ErrNotFound
 	}
-	return loaded{Record: e.Record(), near: e, hit: true}, nil
+	f.Record, f.near = e.Record(), e
+	return nil
 }
 
 // fly asks the home, for all who wait for the flight.
@@ -84,7 +89,7 @@ func gaveUp(ctx context.Context, err error) bool {
 }
 
 // decodeNear answers the value of a record that a near layer holds.
-func (c *Collection[T]) decodeNear(rec loaded) (v T, err error) {
+func (c *Collection[T]) decodeNear(rec *loaded) (v T, err error) {
 	if !c.holds || rec.Schema != c.schema {
 		return c.decode(rec.Record)
 	}
@@ -140,7 +145,7 @@ func (p *place) loadManyNear(ctx context.Context, n *nearLayer, ks []tiers.Key) 
 		_, rec, again, err := w.f.Wait(ctx)
 		if again {
 			var got loaded
-			got, err = p.getNear(ctx, n, ks[w.i].Name, false)
+			err = p.getNear(ctx, n, ks[w.i].Name, false, &got)
 			rec = got.Record
 		}
 		switch {

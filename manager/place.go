@@ -210,29 +210,30 @@ func newerSchema(stored, known uint32) error {
 }
 
 // get loads a record. Its value may be lent: it is decoded, never changed, and
-// never handed out.
-func (p *place) get(ctx context.Context, name string, fresh bool) (rec loaded, err error) {
+// never handed out. The place for the record is the caller's, since a hit in a near
+// layer costs little more than to copy it.
+func (p *place) get(ctx context.Context, name string, fresh bool, into *loaded) (err error) {
 	r := p.route
 	if err := r.settle(ctx); err != nil {
-		return rec, err
+		return err
 	}
 	if n := r.near.Load(); n != nil && p.tx == nil {
-		rec, err = p.getNear(ctx, n, name, fresh)
+		err = p.getNear(ctx, n, name, fresh, into)
 	} else {
-		rec.Record, err = p.lend(ctx, p.key(name))
+		into.Record, err = p.lend(ctx, p.key(name))
 	}
 	if err != nil {
 		if errors.Is(err, tiers.ErrNotFound) {
 			r.meter.misses.Add(1)
 		}
-		return rec, err
+		return err
 	}
 	r.meter.hits.Add(1)
-	r.noteSchema(rec.Schema)
+	r.noteSchema(into.Schema)
 	if r.policy.Session {
 		p.used(name)
 	}
-	return rec, nil
+	return nil
 }
 
 func (p *place) lend(ctx context.Context, k tiers.Key) (tiers.Record, error) {

@@ -132,7 +132,8 @@ func (p *place) loadAny(ctx context.Context, key string, into any, fresh bool) e
 	if err != nil {
 		return p.fail("load", key, err)
 	}
-	rec, err := p.get(ctx, key, fresh)
+	var rec loaded
+	err = p.get(ctx, key, fresh, &rec)
 	if err == nil {
 		err = p.decode(rec.Record, into)
 	}
@@ -149,7 +150,8 @@ func (p *place) loadItem(ctx context.Context, key string, fresh bool) (Item, err
 	if err != nil {
 		return Item{}, p.fail("load", key, err)
 	}
-	rec, err := p.get(ctx, key, fresh)
+	var rec loaded
+	err = p.get(ctx, key, fresh, &rec)
 	err = p.fail("load", key, err)
 	c.finish(err)
 	if err != nil {
