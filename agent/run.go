@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sagestore/sagestore/internal/conflict"
 	"github.com/sagestore/sagestore/manager"
 	"github.com/sagestore/sagestore/tiers"
 )
@@ -68,7 +69,7 @@ func (s *Store) Run(ctx context.Context, agentID string, o RunOptions) (*Run, er
 		}
 		now := now(s.core.clock)
 		if rec.Owner != "" && now.Before(rec.Until) && !o.TakeOver {
-			return refuse(tiers.Hint(fmt.Errorf("%w: another run works with the agent", tiers.ErrConflict),
+			return refuse(tiers.Hint(conflict.Errorf("another run works with the agent"),
 				"close that one, or take over when its process is gone"))
 		}
 		r.iteration, r.last = rec.Iteration, now
@@ -150,7 +151,7 @@ func (r *Run) own(ctx context.Context, s *Store) (au string, rec runRecord, err 
 	}
 	rec, _, err = load[runRecord](ctx, s, s.checkpoints, atRun+au)
 	if err == nil && rec.Owner != r.owner {
-		err = refuse(tiers.Hint(fmt.Errorf("%w: another run has taken the agent over, or it was restored", tiers.ErrConflict), "begin another run"))
+		err = refuse(tiers.Hint(conflict.Errorf("another run has taken the agent over, or it was restored"), "begin another run"))
 	}
 	return au, rec, err
 }

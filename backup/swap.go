@@ -16,6 +16,7 @@ import (
 
 	"github.com/gofrs/flock"
 
+	"github.com/sagestore/sagestore/internal/conflict"
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -189,7 +190,7 @@ func (t *target) swap(at func(step string) error) (err error) {
 		case err != nil:
 			return err
 		case from && to:
-			return tiers.Hint(fmt.Errorf("%w: %s is there again, though it was moved away", tiers.ErrConflict, filepath.Join(t.Parent, r.From)),
+			return tiers.Hint(conflict.Errorf("%s is there again, though it was moved away", filepath.Join(t.Parent, r.From)),
 				"somebody opened the store without finishing the restore: move that file elsewhere, then open the store")
 		case !from:
 			continue

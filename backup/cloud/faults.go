@@ -13,6 +13,7 @@ import (
 	"gocloud.dev/gcerrors"
 	"google.golang.org/api/googleapi"
 
+	"github.com/sagestore/sagestore/internal/conflict"
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -38,7 +39,7 @@ func (f faults) read(ctx context.Context, err error) error {
 	case gcerrors.Unimplemented:
 		kind = tiers.ErrUnsupported
 	case gcerrors.AlreadyExists, gcerrors.FailedPrecondition:
-		kind = tiers.ErrConflict // such as an object that is locked
+		kind = conflict.Errorf("the service refuses to change what is there") // such as an object that is locked
 	default: // what the service has not done; the text says why
 	}
 	if ctx.Err() != nil {

@@ -3,10 +3,10 @@ package database
 import (
 	"context"
 	"database/sql/driver"
-	"fmt"
 	"iter"
 	"time"
 
+	"github.com/sagestore/sagestore/internal/conflict"
 	"github.com/sagestore/sagestore/internal/engine"
 	"github.com/sagestore/sagestore/tiers"
 )
@@ -160,7 +160,7 @@ func (x *tx) takeRow(r *tiers.Row, last bool) error {
 	k := rowKey{r.Tier, r.Key}
 	seq := int64(min(r.Seq, 1<<62))
 	if seq <= b.seq || x.find(k) != 0 {
-		return fmt.Errorf("%w: the journal has been at row %d, and %d comes for key %q", tiers.ErrConflict, b.seq, seq, r.Name)
+		return conflict.Errorf("the journal has been at row %d, and %d comes for key %q", b.seq, seq, r.Name)
 	}
 	size := int64(rowBytes(r))
 	s := b.sums(r.Tier)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/sagestore/sagestore/internal/conflict"
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -77,7 +78,7 @@ func (x *tx) checkRows(d *decision, now int64, near bool) error {
 	since := int64(min(d.Since, 1<<62))
 	switch {
 	case since < b.floor:
-		return tiers.Hint(fmt.Errorf("%w: too much was written since the transaction began", tiers.ErrConflict), "run it again")
+		return tiers.Hint(conflict.Errorf("too much was written since the transaction began"), "run it again")
 	case near && b.last-since > recentNear:
 		return errFar
 	}

@@ -2,12 +2,12 @@ package postgres
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/sagestore/sagestore/internal/conflict"
 	"github.com/sagestore/sagestore/internal/engine"
 	"github.com/sagestore/sagestore/tiers"
 )
@@ -169,7 +169,7 @@ func (x *tx) takeRow(r *tiers.Row) error {
 	k := rowKey{r.Tier, r.Key}
 	seq := int64(min(r.Seq, 1<<62))
 	if seq <= x.books.seq || x.row(k).there {
-		return fmt.Errorf("%w: the journal has been at row %d, and %d comes for key %q", tiers.ErrConflict, x.books.seq, seq, r.Name)
+		return conflict.Errorf("the journal has been at row %d, and %d comes for key %q", x.books.seq, seq, r.Name)
 	}
 	s := x.sums(r.Tier)
 	size := int64(rowBytes(r))

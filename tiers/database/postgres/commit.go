@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/sagestore/sagestore/internal/conflict"
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -287,7 +288,7 @@ func (x *tx) checkRows(d *decision) error {
 	}
 	since := int64(min(d.Since, 1<<62))
 	if since < x.books.floor {
-		return tiers.Hint(fmt.Errorf("%w: too much was written since the transaction began", tiers.ErrConflict), "run it again")
+		return tiers.Hint(conflict.Errorf("too much was written since the transaction began"), "run it again")
 	}
 	for _, r := range d.RowReads {
 		if x.rowChanged(r, since) {
