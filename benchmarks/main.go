@@ -29,12 +29,16 @@ func main() {
 }
 
 func run(ctx context.Context) error {
+	if text := os.Getenv(jobVariable); text != "" {
+		return runJob(ctx, text)
+	}
 	rounds := flag.Int("rounds", 7, "rounds of each side, in turns; medians are printed")
 	each := flag.Duration("each", 400*time.Millisecond, "how long one side works in a round")
 	only := flag.String("run", "", "only lines whose name matches this expression")
 	dir := flag.String("dir", "", "where the stores are made (default: a temporary directory)")
 	backupMiB := flag.Int64("backup", 0, "measure backups of a store of so many MiB, and nothing else")
 	agents := flag.Int("agents", 0, "measure agents with so many messages and checkpoints, such as 100000, and nothing else")
+	processes := flag.Bool("processes", false, "measure 1, 2 and 4 processes on one PostgreSQL, and nothing else")
 	rtt := flag.Duration("rtt", 0, "how much longer a round trip to Redis takes, as over a network")
 	cpu := flag.String("cpuprofile", "", "write a profile there")
 	flag.Parse()
@@ -61,6 +65,9 @@ func run(ctx context.Context) error {
 	}
 	if *backupMiB > 0 {
 		return runBackup(ctx, *dir, *backupMiB<<20)
+	}
+	if *processes {
+		return runProcesses(ctx, *rounds, *each)
 	}
 	if *agents > 0 {
 		return runAgents(ctx, *dir, max(*agents, 1000))
