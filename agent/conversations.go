@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sagestore/sagestore/internal/conflict"
 	"github.com/sagestore/sagestore/manager"
 	"github.com/sagestore/sagestore/tiers"
 )
@@ -75,7 +76,7 @@ func (s *Store) saveHead(ctx context.Context, c *Conversation) (*edit, *headReco
 	case !found:
 		return s.createConversation(ctx, c)
 	case c.AgentID != ref.AgentID:
-		return nil, nil, refuse(fmt.Errorf("%w: it belongs to agent %q", tiers.ErrConflict, ref.AgentID))
+		return nil, nil, refuse(conflict.Errorf("it belongs to agent %q", ref.AgentID))
 	}
 	e := s.edit(ref.Agent, led)
 	key := atHead + e.au + "/" + manager.Key(c.ID)
@@ -149,9 +150,12 @@ func (e *edit) changeHead(ctx context.Context, h *headRecord, old json.RawMessag
 		return refuse(err)
 	}
 	at := e.au + "/" + manager.Key(h.ID)
-	if h.Archived {
+	var was headRecord
+	switch known := old != nil && e.decode(old, &was) == nil; {
+	case known && was.Archived == h.Archived && was.Created.Equal(h.Created): // that stays
+	case h.Archived:
 		_, err = e.conversations.Delete(ctx, atActive+at)
-	} else {
+	default:
 		err = e.save(ctx, e.conversations, atActive+at, activeRecord{h.Created})
 	}
 	if err != nil {

@@ -334,6 +334,40 @@ func TestResultBelongsToTheNewestCallOfItsID(t *testing.T) {
 	})
 }
 
+func TestNeitherEditNorRestoreTakesACallFromTheNewestThatAsks(t *testing.T) {
+	ctx, s := t.Context(), inMemory(t)
+	c := talk(t, s, "a", "q")
+	var asks [3]agent.Message
+	for i := range asks {
+		asks[i] = agent.NewMessage(agent.Assistant, fmt.Sprint("turn ", i))
+		asks[i].ToolCalls = []agent.ToolCall{{ID: "call", Name: "x"}}
+	}
+	must(s.AppendMessage(ctx, c.ID, asks[:2]...))(t)
+	must(s.Checkpoint(ctx, agent.CheckpointInfo{AgentID: "a"}))(t)
+	must(s.AppendMessage(ctx, c.ID, asks[2]))(t)
+	old := asks[0]
+	old.Content = "edited"
+	ok(t, s.EditMessage(ctx, c.ID, old))
+	result := func(step, want string) {
+		t.Helper()
+		must(s.AppendMessage(ctx, c.ID, agent.ToolResult("call", "done")))(t)
+		var done []string
+		for _, m := range must(s.LoadConversation(ctx, c.ID, agent.Page{}))(t).Messages {
+			for _, call := range m.ToolCalls {
+				if call.Result != nil {
+					done = append(done, m.Content)
+				}
+			}
+		}
+		if got := strings.Join(done, ", "); got != want {
+			t.Errorf("%s: the result is that of %q, want %q", step, got, want)
+		}
+	}
+	result("after an edit of an older one", "turn 2")
+	must(s.Restore(ctx, "a", "latest", agent.RestoreOptions{}))(t)
+	result("after a restore", "turn 1")
+}
+
 func TestTitleIsCutBetweenCharacters(t *testing.T) {
 	family := "👨‍👩‍👧"
 	for _, c := range []struct{ why, text, want string }{

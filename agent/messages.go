@@ -10,6 +10,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/sagestore/sagestore/internal/conflict"
 	"github.com/sagestore/sagestore/manager"
 	"github.com/sagestore/sagestore/tiers"
 )
@@ -148,13 +149,27 @@ func (e *edit) write(ctx context.Context, u *unit, cu string, seq uint64, old js
 	if err != nil {
 		return refuse(fmt.Errorf("message %q: %w", m.ID, err))
 	}
+	fresh := old == nil && seq+1 == u.Next
 	for _, call := range m.ToolCalls {
-		if err := e.save(ctx, e.conversations, e.callKey(cu, call.ID), place{Seq: seq}); err != nil {
+		if err := e.calls(ctx, cu, call.ID, seq, fresh); err != nil {
 			return err
 		}
 	}
 	key := messageKey(e.au, cu, seq)
 	return e.put(ctx, u, messagePart(cu, seq), key, old, raw, e.indexed(cu, m)...)
+}
+
+// calls notes that a message asks for a tool call, unless a newer one with the id of
+// that call does. No message is newer than a fresh one.
+func (e *edit) calls(ctx context.Context, cu, id string, seq uint64, fresh bool) error {
+	key := e.callKey(cu, id)
+	if !fresh {
+		p, _, err := load[place](ctx, e.Store, e.conversations, key)
+		if err != nil || p.Seq >= seq {
+			return err
+		}
+	}
+	return e.save(ctx, e.conversations, key, place{Seq: seq})
 }
 
 func (e *edit) callKey(cu, id string) string {
@@ -249,7 +264,8 @@ func (s *Store) decodeMessage(ctx context.Context, au, cu string, seq uint64, ra
 
 // EditMessage replaces a message by another of the same id; it keeps its place.
 // The status of a tool call that is final can't be changed by it. A parent whose own
-// parents lead back to the message is tiers.ErrType.
+// parents lead back to the message is tiers.ErrType. One that is as it is stored
+// writes nothing.
 func (s *Store) EditMessage(ctx context.Context, conversation string, m Message) error {
 	err := s.update(ctx, turn{conversation: conversation}, func(s *Store) error {
 		e, ref, err := s.open(ctx, conversation)
@@ -274,6 +290,9 @@ func (s *Store) EditMessage(ctx context.Context, conversation string, m Message)
 		if err := keepsFinal(&old, &ready); err != nil {
 			return refuse(err)
 		}
+		if e.says(raw, &ready) {
+			return nil
+		}
 		u, err := e.unit(ctx, ref.Inner)
 		if err != nil {
 			return err
@@ -292,6 +311,16 @@ func (s *Store) EditMessage(ctx context.Context, conversation string, m Message)
 	return fail("edit message", categoryConversations, conversation, err)
 }
 
+// says tells whether a message is stored as these bytes already.
+func (e *edit) says(raw json.RawMessage, m *Message) bool {
+	since, ok := readSince(raw)
+	r := messageRecord{Since: since, Message: *m}
+	r.Seq = 0
+	r.takeContents()
+	again, err := e.encode(r)
+	return ok && err == nil && string(again) == string(raw)
+}
+
 // keepsFinal refuses to change the status of a call that has come to its end.
 func keepsFinal(old, edited *Message) error {
 	status := make(map[string]CallStatus)
@@ -300,7 +329,7 @@ func keepsFinal(old, edited *Message) error {
 	}
 	for _, t := range edited.ToolCalls {
 		if was, there := status[t.ID]; there && was.final() && was != t.Status {
-			return fmt.Errorf("%w: tool call %q is %s, which is final", tiers.ErrConflict, t.ID, was)
+			return conflict.Errorf("tool call %q is %s, which is final", t.ID, was)
 		}
 	}
 	return nil

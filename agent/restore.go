@@ -287,6 +287,7 @@ func (e *edit) restoreMessages(ctx context.Context, sh *shown, h *headRecord) er
 	}
 	u.Last, u.Messages = h.Created, 0
 	shows, parents := make(map[string]bool), make(map[string]bool)
+	asked := make(map[string]uint64) // for each tool call, by its id: the newest message
 	for _, seq := range sh.sequences(cu) {
 		part := messagePart(cu, seq)
 		m, err := e.decodeMessage(ctx, e.au, cu, seq, sh.parts[part])
@@ -297,6 +298,9 @@ func (e *edit) restoreMessages(ctx context.Context, sh *shown, h *headRecord) er
 		shows[m.ID] = true
 		if m.ParentID != "" {
 			parents[m.ParentID] = true
+		}
+		for _, t := range m.ToolCalls {
+			asked[t.ID] = max(asked[t.ID], seq)
 		}
 		old := stored[numbered(seq)]
 		delete(stored, numbered(seq))
@@ -318,7 +322,7 @@ func (e *edit) restoreMessages(ctx context.Context, sh *shown, h *headRecord) er
 			}
 			continue
 		}
-		if err := e.unsay(ctx, u, cu, seq, stored[number]); err != nil {
+		if err := e.unsay(ctx, u, cu, seq, stored[number], asked); err != nil {
 			return err
 		}
 	}
@@ -326,13 +330,19 @@ func (e *edit) restoreMessages(ctx context.Context, sh *shown, h *headRecord) er
 	return e.await(ctx, cu, parents)
 }
 
-// unsay removes a message as if it had never been.
-func (e *edit) unsay(ctx context.Context, u *unit, cu string, seq uint64, raw json.RawMessage) error {
+// unsay removes a message as if it had never been. A tool call of it that a message
+// has asked for that stays is that message's again.
+func (e *edit) unsay(ctx context.Context, u *unit, cu string, seq uint64, raw json.RawMessage, asked map[string]uint64) error {
 	var r messageRecord
 	if e.decode(raw, &r) == nil {
 		keys := []string{e.knownKey(cu, r.ID)}
 		for _, t := range r.ToolCalls {
-			keys = append(keys, e.callKey(cu, t.ID))
+			key := e.callKey(cu, t.ID)
+			if asked[t.ID] == 0 {
+				keys = append(keys, key)
+			} else if err := e.save(ctx, e.conversations, key, place{Seq: asked[t.ID]}); err != nil {
+				return err
+			}
 		}
 		if _, err := e.conversations.DeleteMany(ctx, keys...); err != nil {
 			return err
