@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -220,6 +221,9 @@ func TestTheCommandsInTheTextOfOperationsNameWhatIsThere(t *testing.T) {
 			}
 		}
 	}
+	for _, command := range inText(t, "rsync") {
+		copies(t, command)
+	}
 	module, err := os.ReadFile(filepath.Join("..", "..", "go.mod"))
 	if err != nil {
 		t.Fatal(err)
@@ -229,6 +233,35 @@ func TestTheCommandsInTheTextOfOperationsNameWhatIsThere(t *testing.T) {
 		if version != "" || !strings.Contains(string(module), "filippo.io/age "+name+"\n") {
 			t.Errorf("%q is not the version of the module", command)
 		}
+	}
+}
+
+// copies runs a command that copies ./elsewhere to ./copied, where its program is there.
+func copies(t *testing.T, command string) {
+	t.Helper()
+	if _, err := exec.LookPath(strings.Fields(command)[0]); err != nil {
+		return
+	}
+	dir := t.TempDir()
+	object := filepath.Join("id", "manifest.json")
+	for _, name := range []string{object, filepath.Join("id", ".tmp-half")} {
+		path := filepath.Join(dir, "elsewhere", name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte("{}"), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := exec.CommandContext(t.Context(), "sh", "-c", command) //nolint:gosec // a line of the page
+	run.Dir = dir
+	if out, err := run.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", command, err, out)
+	}
+	got, err := filepath.Glob(filepath.Join(dir, "copied", "id", "*"))
+	if err != nil || len(got) != 1 || filepath.Base(got[0]) != "manifest.json" {
+		t.Errorf("%s: the copy has %v, %v", command, got, err)
+	}
+	hidden, err := filepath.Glob(filepath.Join(dir, "copied", "id", ".tmp-*"))
+	if err != nil || len(hidden) != 0 {
+		t.Errorf("%s: the copy has %v, %v", command, hidden, err)
 	}
 }
 
