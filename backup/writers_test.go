@@ -2,13 +2,16 @@ package backup_test
 
 import (
 	"context"
+	"encoding/hex"
 	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/sagestore/sagestore/backup"
 	"github.com/sagestore/sagestore/config"
 	"github.com/sagestore/sagestore/manager"
 	"github.com/sagestore/sagestore/tiers/embedded"
@@ -29,6 +32,7 @@ func TestABackupUnderWritersHoldsWholeTransactionsAndWhatWasAcknowledged(t *test
 			t.Error(err)
 		}
 	}()
+	ballast(t, m)
 	var over atomic.Bool
 	var acknowledged [writers]atomic.Int64
 	var work sync.WaitGroup
@@ -55,7 +59,12 @@ func TestABackupUnderWritersHoldsWholeTransactionsAndWhatWasAcknowledged(t *test
 			}
 		})
 	}
-	var worst time.Duration
+	sum := func() (all int64) {
+		for w := range writers {
+			all += acknowledged[w].Load()
+		}
+		return all
+	}
 	for round := range rounds {
 		var before [writers]int64
 		for w := range writers {
@@ -64,14 +73,43 @@ func TestABackupUnderWritersHoldsWholeTransactionsAndWhatWasAcknowledged(t *test
 			}
 			before[w] = acknowledged[w].Load()
 		}
-		made, err := m.Backup(ctx, nil)
+		var first, last int64 // acknowledged while parts are copied
+		told := 0
+		made, err := m.Backup(ctx, nil, manager.BackupProgress(func(p backup.Progress) {
+			if p.Step != "copy" || p.Done == 0 {
+				return
+			}
+			if last = sum(); told == 0 {
+				first = last
+			}
+			told++
+		}))
 		if err != nil {
 			t.Fatal(err)
 		}
-		worst = max(worst, made.Held)
+		if told < 2 || last <= first {
+			t.Errorf("while the store was copied, of which was told %d times, %d commits were acknowledged", told, last-first)
+		}
+		// The cut is all that is waited for, which has nothing to do with how much is copied.
+		if made.Held <= 0 || made.Held > made.Took/2 || made.Held > 5*time.Second {
+			t.Errorf("commits waited %v for a backup that took %v", made.Held, made.Took)
+		}
+		t.Logf("commits waited %v for a backup that took %v, and %d were acknowledged while it copied", made.Held, made.Took, last-first)
 		wantWhole(t, m, made.ID, filepath.Join(dir, fmt.Sprint("restored-", round)), before[:])
 	}
-	t.Logf("writers were held for at most %v", worst)
+}
+
+// ballast makes a store that takes a while to copy.
+func ballast(t *testing.T, m *manager.Manager) {
+	t.Helper()
+	noise := rand.NewChaCha8([32]byte{1})
+	for i := range 24 {
+		b := make([]byte, 512<<10)
+		_, _ = noise.Read(b) // never fails
+		if err := m.Save(t.Context(), "learning.patterns", fmt.Sprint("ballast/", i), hex.EncodeToString(b)); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // wantWhole restores a backup and looks at what each writer had committed.
