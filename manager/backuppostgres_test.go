@@ -29,14 +29,20 @@ func (e engines) backedUp(t testing.TB) (made backup.Manifest, want holdings) {
 	made = value[backup.Manifest](t)(m.Backup(t.Context(), nil))
 	closeNow(t, m)
 	want = e.holdings(t, "postgres")
-	m = e.open(t, "postgres")
+	e.change(t)
+	return made, want
+}
+
+// change makes the store another one than its backup.
+func (e engines) change(t testing.TB) {
+	t.Helper()
+	m := e.open(t, "postgres")
+	defer closeNow(t, m)
 	must(t, m.Save(t.Context(), movedCategory, "again", "since"))
 	must(t, m.Save(t.Context(), movedCategory, "since", "since"))
 	must(t, m.Save(t.Context(), "app.file", "in-a-file", "since"))
 	must(t, m.Save(t.Context(), "app.file", "since", "since"))
 	value[tiers.Session](t)(m.StartRawSession(t.Context(), "", "since"))
-	closeNow(t, m)
-	return made, want
 }
 
 // equalRestored compares a store with what a backup of it had: only the epoch is another.

@@ -33,6 +33,13 @@ func child(run string) int {
 		}
 		return 0
 	}
+	if run == "load" {
+		if err := loadingChild(ctx); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		return 0
+	}
 	if run == "obey" {
 		if err := obey(ctx); err != nil {
 			fmt.Fprintln(os.Stderr, err)
