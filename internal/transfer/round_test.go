@@ -2,8 +2,10 @@ package transfer
 
 import (
 	"bytes"
+	"database/sql"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -91,13 +93,164 @@ func samples(t *testing.T) (paths []string) {
 		"session.jsonl":              `{"jsonrpc":"2.0","method":"session.init","params":{"session_id":"live","model":"m"}}` + "\n" + `{"jsonrpc":"2.0","method":"odd","params":[1,2.50],"sagestore":{"session":"live"},"more":{"x":null}}` + "\n",
 		"stopped.jsonl":              `{"jsonrpc":"2.0","method":"user.prompt.submit","params":{"session_id":"over","turn_id":"t","prompt":"hi","timestamp":"2026-01-02T03:04:05Z"}}` + "\n" + `{"jsonrpc":"2.0","method":"session.stop","params":{"session_id":"over","success":true,"timestamp":"2026-01-02T03:04:06Z"}}` + "\n",
 		"Name_0123456789abcdef.json": `{"field":1}`,
+		"calls.jsonl": `{"type":"assistant","uuid":"v1","sessionId":"calls","timestamp":"2026-01-02T03:04:05.123456Z","cwd":"/x","message":{"id":"msg_1","role":"assistant","content":[{"type":"thinking","thinking":"hm"},{"type":"text","text":"looking"},{"type":"tool_use","id":"good","name":"Bash","input":{"c":1.50}},{"type":"tool_use","id":"bad","name":"Read","input":{"z":1,"a":"<&>"}}],"usage":{"output_tokens":5}}}` + "\n" +
+			`{"type":"user","uuid":"v2","parentUuid":"v1","sessionId":"calls","timestamp":"2026-01-02T03:04:04Z","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"good","content":"fine"},{"type":"tool_result","tool_use_id":"bad","is_error":true,"content":"no such file"},{"type":"text","text":"go on"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"aGk="}}]}}` + "\n" +
+			`{"type":"summary","summary":"What it was about","leafUuid":"v2"}` + "\n",
+		"checkpoint.json": `{"id":"p","agent_id":"whole","name":"N","description":"D","agent_state":{"agent_id":"whole","name":"W","agent_type":"m","custom_state":{"k":[1,null]},"created_at":1,"modified_at":2,"version":3},"conversations":[{"id":"shown","agent_id":"whole","title":"T","messages":[{"id":"q","role":"User","content":"shown text","timestamp":5,"tokens":4,"parent_id":"before","metadata":{"k":"v"},"attachments":[{"id":"f","name":"x.go","attachment_type":"Code","content":"package x"}]},{"id":"r","role":"Assistant","content":"","timestamp":6,"tool_calls":[{"id":"t","name":"f","arguments":{"n":1},"result":"out","status":"Completed"}]}],"created_at":4,"tags":["x"]}],"checkpoint_type":"PreOperation","created_at":9,"checksum":""}`,
 	} {
 		paths = append(paths, file(t, name, text))
 	}
+	paths = append(paths, foreignDatabase(t))
 	if dir := filepath.Join("..", "..", "..", "shared", "data"); exists(dir) {
 		paths = append(paths, dir)
 	}
 	return paths
+}
+
+// foreignDatabase is one of SQLite with events, checkpoints and fields.
+func foreignDatabase(t *testing.T) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "s.db")
+	db, err := sql.Open("sqlite", path)
+	ok(t, err)
+	for _, statement := range []string{
+		`CREATE TABLE events (id INTEGER PRIMARY KEY, session_id TEXT, payload TEXT, created_at INTEGER)`,
+		`INSERT INTO events VALUES
+			(4, 'rows', '{"jsonrpc":"2.0","method":"user.prompt.submit","params":{"session_id":"rows","turn_id":"t1","prompt":"from a row","timestamp":"2026-01-02T03:04:05Z"}}', 5),
+			(7, 'rows', '{"jsonrpc":"2.0","method":"odd","params":{"session_id":"rows","turn_id":"t2","n":1.50,"l":[null]}}', 6)`,
+		`CREATE TABLE checkpoints (id TEXT PRIMARY KEY, agent_id TEXT, iteration INTEGER, conversation BLOB, metadata TEXT, created_at INTEGER)`,
+		`INSERT INTO checkpoints VALUES
+			('row-1', 'rows', 1, '{"messages":[{"role":"user","content":"first row"}]}', '{"k":"v"}', 7),
+			('row-2', 'rows', 2, '{"messages":[{"role":"user","content":"first row"},{"role":"assistant","content":"second row"}]}', '{}', 8)`,
+	} {
+		_, err := db.Exec(statement)
+		ok(t, err)
+	}
+	ok(t, db.Close())
+	return path
+}
+
+// holdings are all that a store says of its agents and sessions, and what a search in
+// it finds.
+type holdings struct {
+	Agents        []*agent.State
+	Conversations []*agent.Conversation
+	Checkpoints   []*agent.Checkpoint
+	Restored      map[string][]*agent.Conversation // by the id of the checkpoint
+	Sessions      []session.State
+	Events        []session.Event
+	Found         map[string][]string // messages, by what was looked for
+}
+
+// holds answers them as a program that loads them sees them. Last it restores every
+// checkpoint, the newest first.
+func (b *bench) holds(t *testing.T) (all holdings) {
+	t.Helper()
+	ctx := t.Context()
+	all.Restored, all.Found = map[string][]*agent.Conversation{}, map[string][]string{}
+	for st, err := range b.agents.List(ctx, agent.After{}) {
+		ok(t, err)
+		all.Agents = append(all.Agents, st)
+		all.Conversations = append(all.Conversations, b.talksOf(t, st.ID)...)
+	}
+	words := map[string]bool{}
+	for _, c := range all.Conversations {
+		for i := range c.Messages {
+			if fields := strings.Fields(c.Messages[i].Content); len(fields) > 0 && len(words) < 40 {
+				words[fields[len(fields)/2]] = true
+			}
+		}
+	}
+	for word := range words {
+		most := 1000
+		hits, err := b.agents.Search(ctx, agent.Query{Text: word, Limit: &most})
+		ok(t, err)
+		for _, h := range hits {
+			all.Found[word] = append(all.Found[word], h.ConversationID+" "+h.Message.ID)
+		}
+		slices.Sort(all.Found[word]) // those that fit as well stand by their places
+	}
+	for info, err := range b.sessions.All(ctx) {
+		ok(t, err)
+		st, err := b.sessions.Load(ctx, info.ID)
+		ok(t, err)
+		all.Sessions = append(all.Sessions, st)
+		for e, err := range b.sessions.Events(ctx, info.ID, 0) {
+			ok(t, err)
+			all.Events = append(all.Events, e)
+		}
+	}
+	for _, st := range all.Agents {
+		var ids []string
+		for info, err := range b.agents.Checkpoints(ctx, st.ID, agent.After{}) {
+			ok(t, err)
+			ids = append(ids, info.ID)
+		}
+		for _, id := range ids {
+			c, err := b.agents.LoadCheckpoint(ctx, st.ID, id)
+			ok(t, err)
+			all.Checkpoints = append(all.Checkpoints, c)
+			_, err = b.agents.Restore(ctx, st.ID, id, agent.RestoreOptions{NoRecovery: true})
+			ok(t, err)
+			all.Restored[id] = b.talksOf(t, st.ID)
+		}
+	}
+	return all
+}
+
+// talksOf answers the conversations of an agent with their messages, by their ids.
+func (b *bench) talksOf(t *testing.T, id string) (all []*agent.Conversation) {
+	t.Helper()
+	for c, err := range b.agents.Conversations(t.Context(), id, agent.After{}) {
+		ok(t, err)
+		whole, err := b.agents.LoadConversation(t.Context(), c.ID, agent.Page{})
+		ok(t, err)
+		all = append(all, whole)
+	}
+	slices.SortFunc(all, func(a, b *agent.Conversation) int { return strings.Compare(a.ID, b.ID) })
+	return all
+}
+
+// TestAnotherStoreHoldsWhatAnExportBringsIt does not trust in the text of an export: it
+// compares what two stores answer, the one that files of all formats were brought into,
+// and the one that its exports were.
+func TestAnotherStoreHoldsWhatAnExportBringsIt(t *testing.T) {
+	ctx, from, to := t.Context(), open(t), open(t)
+	from.load(t, Options{}, samples(t)...)
+	n := 0
+	export := func(write func(io.Writer) error) {
+		t.Helper()
+		var text bytes.Buffer
+		ok(t, write(&text))
+		n++
+		if sum := to.load(t, Options{}, file(t, fmt.Sprint(n, ".jsonl"), text.String())); sum.Faults > 0 {
+			t.Errorf("an export has faults: %v", to.faults)
+		}
+	}
+	for st, err := range from.agents.List(ctx, agent.After{}) {
+		ok(t, err)
+		if st.ID != "rows" { // which has two, and one that it was imported at
+			_, err := from.agents.Checkpoint(ctx, agent.CheckpointInfo{AgentID: st.ID, Name: "before it leaves", Description: "all of it", Keep: true})
+			ok(t, err)
+		}
+		export(func(w io.Writer) error { return ExportAgent(ctx, from.agents, st.ID, w, true) })
+	}
+	for info, err := range from.sessions.All(ctx) {
+		ok(t, err)
+		export(func(w io.Writer) error { return ExportSession(ctx, from.sessions, info.ID, w) })
+	}
+	want, got := from.holds(t), to.holds(t)
+	if len(want.Agents) < 6 || len(want.Conversations) < 6 || len(want.Checkpoints) < 8 || len(want.Events) < 6 || len(want.Found) < 6 {
+		t.Errorf("%d agents, %d conversations, %d checkpoints, %d events and %d words came in",
+			len(want.Agents), len(want.Conversations), len(want.Checkpoints), len(want.Events), len(want.Found))
+	}
+	own := cmp.Options{ // what is of the store that it is in
+		cmpopts.IgnoreFields(agent.State{}, "Revision"), cmpopts.IgnoreFields(agent.Conversation{}, "Revision"),
+		cmpopts.IgnoreFields(agent.CheckpointInfo{}, "Number", "SHA256", "Stored", "Size"), cmpopts.IgnoreUnexported(session.State{}),
+	}
+	if d := cmp.Diff(want, got, own); d != "" {
+		t.Errorf("the other store holds something else:\n%s", d)
+	}
 }
 
 func exists(path string) bool {
