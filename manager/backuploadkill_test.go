@@ -186,6 +186,7 @@ func TestKillOfARestoreToPostgresLeavesTheOldStoreOrTheNewOne(t *testing.T) {
 	}
 	said := 0
 	for _, k := range all {
+		kept := e.beside(t, "old")
 		killed := e.load(t, k)
 		if !killed && k.at > loadTelling/2 && k.phrase == "" {
 			break
@@ -193,7 +194,7 @@ func TestKillOfARestoreToPostgresLeavesTheOldStoreOrTheNewOne(t *testing.T) {
 		if said = max(said, k.at); !killed {
 			t.Fatalf("%s: it was not killed", k.why)
 		}
-		if restored := e.isWhole(t, k, was, want); restored {
+		if restored := e.isWhole(t, k, kept, was, want); restored {
 			e.change(t)
 			was = e.holdings(t, "postgres")
 		}
@@ -211,7 +212,7 @@ func TestKillOfARestoreToPostgresLeavesTheOldStoreOrTheNewOne(t *testing.T) {
 
 // isWhole opens the store after a kill, and tells whether it is the one of the backup
 // then. The files and the database must agree about that.
-func (e engines) isWhole(t *testing.T, k loadKill, was, want holdings) (restored bool) {
+func (e engines) isWhole(t *testing.T, k loadKill, kept int, was, want holdings) (restored bool) {
 	t.Helper()
 	decided := false
 	for _, path := range []string{loadedFrom(e), filepath.Join(e.dir, "restore.json")} {
@@ -249,9 +250,19 @@ func (e engines) isWhole(t *testing.T, k loadKill, was, want holdings) (restored
 	if _, err := os.Lstat(loadedFrom(e)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%s: it would be loaded again: %v", k.why, err)
 	}
-	left := pgtest.Shared(t).Exec(t, "postgres", "SELECT count(*) FROM pg_namespace WHERE starts_with(nspname, '"+e.schema[:min(len(e.schema), 34)]+"_new_')")
-	if strings.TrimSpace(left) != "0" {
-		t.Errorf("%s: %s schemas are left of it", k.why, left)
+	if n := e.beside(t, "new"); n != 0 {
+		t.Errorf("%s: %d schemas are left of it", k.why, n)
+	}
+	// What was there before is kept once, and nothing else is.
+	if n := e.beside(t, "old"); (n == kept+1) != restored || n > kept+1 {
+		t.Errorf("%s: %d schemas were kept, and now %d are", k.why, kept, n)
 	}
 	return restored
+}
+
+// beside counts the schemas beside the store's.
+func (e engines) beside(t *testing.T, what string) (n int) {
+	t.Helper()
+	said := pgtest.Shared(t).Exec(t, "postgres", "SELECT count(*) FROM pg_namespace WHERE starts_with(nspname, '"+e.schema[:min(len(e.schema), 34)]+"_"+what+"_')")
+	return value[int](t)(strconv.Atoi(strings.TrimSpace(said)))
 }
