@@ -86,6 +86,7 @@ torture-agents: ## Kill 10,000 processes amid conversations, checkpoints and for
 .PHONY: torture-backup
 torture-backup: ## Flip 10,000 bits of backups, kill 50 times per step and look for broken promises
 	SAGESTORE_FLIPS=$(FLIPS) SAGESTORE_KILLS=$(BACKUPKILLS) $(GO) test -count=1 -timeout 4h -run 'Kill|FlippedBit' -v ./backup
+	SAGESTORE_KILLS=$(BACKUPKILLS) $(GO) test -count=1 -timeout 1h -run KillOfARestoreToPostgres -v ./manager
 
 .PHONY: powerloss
 powerloss: ## Open stores as 2,000 power cuts could have left them and look for losses
