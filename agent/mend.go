@@ -161,12 +161,19 @@ func (m *mending) messages(ctx context.Context, id, cu string) error {
 	if err != nil {
 		return err
 	}
+	placed, err := m.placedIn(ctx, cu)
+	if err != nil {
+		return err
+	}
 	gone := make(map[uint64]bool)
 	for _, r := range all {
 		seq, ok := lastNumber(r.rest)
 		if ok && r.raw != nil {
 			err := m.aside(ctx, func(s *Store) error {
-				_, err := s.decodeMessage(ctx, m.au, cu, seq, r.raw)
+				msg, err := s.decodeMessage(ctx, m.au, cu, seq, r.raw)
+				if err == nil {
+					err = placed.stranger(msg.ID, seq)
+				}
 				return err
 			})
 			if err == nil {

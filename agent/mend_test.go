@@ -78,11 +78,17 @@ func TestWhatCantBeReadIsReplacedByARestore(t *testing.T) {
 // garbled makes one record hold what no Store has stored.
 func garbled(t testing.TB, m *manager.Manager, category, prefix, of string) {
 	t.Helper()
+	replaced(t, m, category, prefix, of, `{"since":"garbled"}`)
+}
+
+// replaced makes one record hold another value.
+func replaced(t testing.TB, m *manager.Manager, category, prefix, of, by string) {
+	t.Helper()
 	c := manager.For[json.RawMessage](m, category)
 	for entry, err := range c.List(t.Context(), manager.Prefix(prefix)) {
 		ok(t, err)
 		if strings.Contains(string(entry.Value)+entry.Key, of) {
-			ok(t, c.Save(t.Context(), entry.Key, json.RawMessage(`{"since":"garbled"}`)))
+			ok(t, c.Save(t.Context(), entry.Key, json.RawMessage(by)))
 			return
 		}
 	}

@@ -98,9 +98,18 @@ func (m *Message) checked(c tiers.Clock, lenient bool) (Message, error) {
 	return out, err
 }
 
+// lacks tells of a message that no Store has stored, since it does not say which it
+// is or who says it.
+func (m *Message) lacks() error {
+	if m.Role == "" {
+		return errors.Join(checkID("message", m.ID), fmt.Errorf("%w: it has no role", tiers.ErrType))
+	}
+	return checkID("message", m.ID)
+}
+
 func (m *Message) settle(c tiers.Clock, lenient bool) error {
-	errs := []error{checkID("message", m.ID)}
-	if !lenient {
+	errs := []error{m.lacks()}
+	if !lenient && m.Role != "" {
 		errs = append(errs, known("role", m.Role, Roles()))
 	}
 	if m.At.IsZero() {

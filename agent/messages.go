@@ -245,6 +245,9 @@ func (s *Store) decodeMessage(ctx context.Context, au, cu string, seq uint64, ra
 	if err := s.decode(raw, &r); err != nil {
 		return Message{}, corrupt(key, err)
 	}
+	if err := r.lacks(); err != nil {
+		return Message{}, corrupt(key, err)
+	}
 	r.Seq = seq
 	for i, hash := range r.Contents {
 		if i < 0 || i >= len(r.Attachments) {

@@ -293,7 +293,7 @@ func (e *edit) placed(ctx context.Context, u *unit, cu string) error {
 	for _, one := range all {
 		seq, ok := lastNumber(one.rest)
 		m, bad := unread[messageRecord](e.Store, one.raw)
-		if !ok || bad {
+		if !ok || bad || m.lacks() != nil {
 			continue
 		}
 		u.Next, u.Last = max(u.Next, seq+1), later(u.Last, m.At)

@@ -223,6 +223,7 @@ func (v *verifying) said(ctx context.Context, d Damage, cu string, is *totals) (
 	if err != nil {
 		return 0, err
 	}
+	placed := v.places(known)
 	for _, one := range messages {
 		seq, ok := lastNumber(one.rest)
 		var m Message
@@ -233,6 +234,9 @@ func (v *verifying) said(ctx context.Context, d Damage, cu string, is *totals) (
 		case ok:
 			err = v.aside(ctx, func(s *Store) (err error) {
 				m, err = s.decodeMessage(ctx, v.au, cu, seq, one.raw)
+				if err == nil {
+					err = placed.stranger(m.ID, seq)
+				}
 				return err
 			})
 			if err != nil && !errors.Is(err, tiers.ErrCorrupt) {
@@ -354,7 +358,12 @@ func (s *Store) CheckpointVerified(ctx context.Context, in CheckpointInfo) (Chec
 		if !errors.Is(err, tiers.ErrCorrupt) {
 			return err
 		}
-		all, e2 := e.verify(ctx, in.AgentID)
+		// The new one is stored, so that the ledger has to count it.
+		e2 := e.saveLedger(ctx)
+		all := []Damage{}
+		if e2 == nil {
+			all, e2 = e.verify(ctx, in.AgentID)
+		}
 		if e2 != nil {
 			return errors.Join(err, e2)
 		}

@@ -25,6 +25,9 @@ func harms() []harm {
 	return []harm{
 		{why: "a message was changed", category: talks, prefix: "msg/", of: "two", to: "twp", says: `conversation "CONVERSATION": what is stored was changed`},
 		{why: "a message can't be read", category: talks, prefix: "msg/", of: "two", garbled: true, says: `conversation "CONVERSATION", message "MESSAGE": it can't be read`, lost: 1},
+		{why: "a message is another record", category: talks, prefix: "msg/", of: "two", garbled: true, to: `{"broken":1}`, says: `conversation "CONVERSATION", message "MESSAGE": it can't be read`, lost: 1},
+		{why: "a message has no role", category: talks, prefix: "msg/", of: "two", garbled: true, to: `{"since":1,"id":"m","content":"two","at":"2026-01-02T03:04:05Z"}`, says: `it has no role`, lost: 1},
+		{why: "a message has the id of no place", category: talks, prefix: "msg/", of: "two", garbled: true, to: `{"since":1,"id":"other","role":"user","content":"two","at":"2026-01-02T03:04:05Z"}`, says: `message "MESSAGE": it can't be read: corrupt: its id is "other"`, lost: 1},
 		{why: "a message is missing", category: talks, prefix: "msg/", of: "two", says: `conversation "CONVERSATION": 1 messages are there, and 2 were counted`, lost: 1},
 		{why: "the state was changed", category: state, prefix: "own/", of: "41", to: "42", says: `agent "a": what is stored was changed`},
 		{why: "a custom entry can't be read", category: state, prefix: "own/", of: "41", garbled: true, says: `the custom entry "counter" can't be read`},
@@ -68,7 +71,9 @@ func TestDamagedAgentIsFoundGetsNoCheckpointAndIsRepaired(t *testing.T) {
 			if all := must(h.Verify(ctx, "a"))(t); len(all) != 0 {
 				t.Fatalf("%s: before, %v", harm.why, all)
 			}
-			if harm.garbled {
+			if harm.garbled && harm.to != "" {
+				replaced(t, h.m, harm.category, harm.prefix, harm.of, harm.to)
+			} else if harm.garbled {
 				garbled(t, h.m, harm.category, harm.prefix, harm.of)
 			} else {
 				damaged(t, h.m, harm.category, harm.prefix, harm.of, harm.to)
@@ -78,7 +83,7 @@ func TestDamagedAgentIsFoundGetsNoCheckpointAndIsRepaired(t *testing.T) {
 			again, err := h.CheckpointVerified(ctx, agent.CheckpointInfo{AgentID: "a"})
 			if harm.unseen {
 				shownBy(t, h.Store, again.ID)
-			} else if !errors.Is(err, tiers.ErrCorrupt) || !strings.Contains(err.Error(), says) {
+			} else if !errors.Is(err, tiers.ErrCorrupt) || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "its checkpoints are") {
 				t.Errorf("%s: the checkpoint is refused with %v, without %s", harm.why, err, says)
 			}
 			found := must(h.Verify(ctx, "a"))(t)
