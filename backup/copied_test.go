@@ -80,15 +80,16 @@ func TestACopyOfTheDirectoryHoldsWholeBackupsWheneverItIsMade(t *testing.T) {
 					return
 				}
 				parts[p.Part] = true
-				for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) { // who writes it may be about to begin
+				for tries := 0; ; tries++ { // who writes it may be about to begin
 					open, err := filepath.Glob(filepath.Join(from, "*", dirTemp+"*"))
 					if err == nil && len(open) == 1 {
 						break
 					}
-					if time.Now().After(deadline) {
+					if tries == 10_000 {
 						t.Errorf("no object is being written: %v, %v", open, err)
 						break
 					}
+					time.Sleep(time.Millisecond)
 				}
 				moment("the middle of " + p.Part)
 			}

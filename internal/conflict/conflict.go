@@ -15,4 +15,4 @@ func Errorf(format string, args ...any) error { return failure(fmt.Sprintf(forma
 type failure string
 
 func (f failure) Error() string        { return "conflict: " + string(f) }
-func (f failure) Is(target error) bool { return target == tiers.ErrConflict } //nolint:errorlint // what errors.Is calls
+func (f failure) Is(target error) bool { return target == tiers.ErrConflict }
