@@ -324,6 +324,9 @@ func (s *Store) Delete(ctx context.Context, id string) (existed bool, err error)
 			return err
 		}
 		fields, err := s.Fields(id).clear(ctx)
+		if err == nil && !found { // what is left of one whose index was lost
+			au, found, err = s.orphan(ctx, id)
+		}
 		if existed = found || fields; !found || err != nil {
 			return err
 		}

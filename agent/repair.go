@@ -73,6 +73,19 @@ func (s *Store) openDamaged(ctx context.Context, id string) (e *edit, err error)
 	if err == nil {
 		return s.edit(e.au, e.led), nil
 	}
+	if isNotFound(reveal(err)) {
+		au, found, e2 := s.orphan(ctx, id)
+		if e2 != nil {
+			return nil, e2
+		}
+		if !found || au == id {
+			return nil, err
+		}
+		if err := s.save(ctx, s.state, atID+manager.Key(id), agentRef{au}); err != nil {
+			return nil, err
+		}
+		return s.openDamaged(ctx, id)
+	}
 	if !errors.Is(err, tiers.ErrCorrupt) {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -21,6 +22,10 @@ type Damage struct {
 	Message      string `json:"message,omitempty"`      // its id, or its sequence when nothing tells the id
 	Checkpoint   string `json:"checkpoint,omitempty"`   // its id, or its number when it can't be read
 	What         string `json:"what"`
+
+	// Orphan: there is no such agent. AgentID is the name under which things are
+	// stored that belong to none; [Store.Delete] of it removes them.
+	Orphan bool `json:"orphan,omitempty"`
 }
 
 // String is the damage as one line of text.
@@ -40,7 +45,8 @@ func (d Damage) String() string {
 // Verify reads everything of an agent, or of all for an empty agentID, and answers
 // what is damaged: records that can't be read, that are missing, that were changed by
 // other means than a Store, and checkpoints that do not pass their integrity check.
-// It changes nothing and costs as much as there is. An agent that is not there is
+// It changes nothing and costs as much as there is. Of all agents, what belongs to none
+// is damaged as well. An agent that is not there is
 // tiers.ErrNotFound.
 func (s *Store) Verify(ctx context.Context, agentID string) ([]Damage, error) {
 	look := func() ([]Damage, error) {
@@ -63,6 +69,20 @@ func (s *Store) Verify(ctx context.Context, agentID string) ([]Damage, error) {
 					return err
 				}
 				all = append(all, v...)
+			}
+			if agentID != "" {
+				return nil
+			}
+			lost, err := s.orphans(ctx, true)
+			if err != nil {
+				return err
+			}
+			for _, au := range slices.Sorted(maps.Keys(lost)) {
+				d, err := s.orphaned(ctx, au, lost[au])
+				if err != nil {
+					return err
+				}
+				all = append(all, d)
 			}
 			return nil
 		})
@@ -98,6 +118,16 @@ func (s *Store) verify(ctx context.Context, agentID string) ([]Damage, error) {
 	})
 	if errors.Is(err, tiers.ErrCorrupt) {
 		return []Damage{{AgentID: agentID, What: reveal(err).Error()}}, nil
+	}
+	if isNotFound(reveal(err)) {
+		au, found, e2 := s.orphan(ctx, agentID)
+		if e2 != nil {
+			return nil, e2
+		}
+		if found {
+			d, e2 := s.orphaned(ctx, au, agentID)
+			return []Damage{d}, e2
+		}
 	}
 	if err != nil {
 		return nil, err

@@ -77,7 +77,10 @@ func (a *app) damage(c *cobra.Command, m *manager.Manager) []tiers.Finding {
 	var all []tiers.Finding
 	for _, d := range found {
 		f := tiers.Finding{Subject: "agents", Message: d.String(), Hint: "sagestore agent repair " + shown(d.AgentID) + " takes what can be read for right; sagestore checkpoint restore goes back"}
-		if d.Checkpoint != "" {
+		switch {
+		case d.Orphan:
+			f.Hint = "sagestore agent delete " + shown(d.AgentID) + " removes it"
+		case d.Checkpoint != "":
 			f.Hint = "it can't be restored: sagestore checkpoint delete " + shown(d.Checkpoint)
 		}
 		all = append(all, f)
