@@ -120,8 +120,9 @@ knows the drivers and codecs of this module only, and refuses a file that names 
 ## When a category moves
 
 Records stay where they are when a category gets another tier, so a store that still
-holds some refuses to open: they would be hidden. Take them out first, with a program or
-` + "`sagestore list`, `load` and `delete`" + ` under the old rule, and save them under the new one.
+holds some refuses to open: they would be hidden. Stop the programs, and move them with
+` + "`sagestore migrate --category NAME`" + ` under the new configuration
+([docs/CLI.md](CLI.md#sagestore-migrate)).
 
 ## From Go
 

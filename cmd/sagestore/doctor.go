@@ -3,7 +3,10 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"slices"
 	"strings"
 
@@ -108,9 +111,16 @@ func (a *app) diagnose(c *cobra.Command, deep bool) (findings []tiers.Finding, e
 		file = "built in; sagestore init writes one to change"
 	}
 	findings = append(findings, tiers.Finding{OK: true, Subject: "configuration", Message: file})
+	_, gone := os.Stat(e.DataDir)
 	opened := false
 	err = a.with(c.Context(), func(m *manager.Manager) error {
 		opened = true
+		if errors.Is(gone, fs.ErrNotExist) && !e.InMemory {
+			findings = append(findings, tiers.Finding{
+				OK: true, Subject: "store", Message: "there was none in " + e.DataDir + ", so an empty one was made",
+				Hint: "if there should be one, see data_dir and --data-dir",
+			})
+		}
 		for _, f := range m.Diagnose(c.Context()) {
 			f.Message = without(f.Message, f.Hint)
 			if !f.OK && strings.HasSuffix(f.Subject, ": journal") {
