@@ -22,8 +22,9 @@ const (
 	listHint     = "`sagestore backup list` shows those that are there"
 )
 
-// Latest answers the newest verified backup, or tiers.ErrNotFound, which says why none
-// of those that are there counts.
+// Latest answers the newest verified backup, of whichever store, or tiers.ErrNotFound,
+// which says why none of those that are there counts. [Repo.Choose] asks for that of one
+// store.
 func (r *Repo) Latest(ctx context.Context) (Entry, error) {
 	return r.newest(ctx, time.Time{})
 }

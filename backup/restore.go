@@ -71,7 +71,7 @@ func (r *Repo) Restore(ctx context.Context, id string, o RestoreOptions) (done R
 		return Restored{}, err
 	}
 	if o.Store != "" && w.m.Store != o.Store && !o.Adopt {
-		return Restored{}, tiers.Hint(conflict.Errorf("it is of store %q, not of %q", w.m.Store, o.Store), "add --adopt (Adopt of the options) if it is meant")
+		return Restored{}, tiers.Hint(conflict.Errorf("it is of store %q, not of %q", w.m.Store, o.Store), "add --adopt if it is meant")
 	}
 	if err := r.complete(ctx, &w.m); err != nil {
 		return Restored{}, err

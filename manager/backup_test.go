@@ -124,9 +124,16 @@ func TestABackupOfAnotherStoreIsRestoredOnlyWhenItIsMeant(t *testing.T) {
 		closeNow(t, m)
 	}
 	b := backupsOf(t, cfg(one))
-	_, err := b.Restore(t.Context(), backup.Latest, manager.RestoreOptions{})
+	newest := value[backup.Entry](t)(b.Repo().Latest(t.Context()))
+	own := value[backup.Entry](t)(b.Show(t.Context(), backup.Latest))
+	if own.ID == newest.ID || own.Manifest.Store != b.OwnStore(t.Context()) {
+		t.Errorf("the latest of the first is %s of %s", own.ID, own.Manifest.Store)
+	}
+	_, err := b.Restore(t.Context(), newest.ID, manager.RestoreOptions{})
 	wantError(t, err, tiers.ErrConflict, "the backup is of another store")
-	value[manager.RestoredStore](t)(b.Restore(t.Context(), backup.Latest, manager.RestoreOptions{Adopt: true}))
+	_, err = backupsOf(t, cfg(t.TempDir())).Show(t.Context(), backup.Latest)
+	wantError(t, err, tiers.ErrConflict, "there is no store, and there are backups of two")
+	value[manager.RestoredStore](t)(b.Restore(t.Context(), newest.ID, manager.RestoreOptions{Adopt: true}))
 	m := value[*manager.Manager](t)(manager.Open(t.Context(), cfg(one), all()))
 	defer closeNow(t, m)
 	var in string

@@ -61,7 +61,7 @@ func (b *Backups) RestoreCategories(ctx context.Context, m *Manager, id string, 
 		return nil, err
 	}
 	defer unlock()
-	e, err := b.repo.Show(ctx, id)
+	e, err := b.Show(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func (b *Backups) RestoreCategories(ctx context.Context, m *Manager, id string, 
 		return nil, err
 	}
 	if e.Manifest.Store != store && !o.Adopt {
-		return nil, tiers.Hint(conflict.Errorf("it is of store %q, not of %q", e.Manifest.Store, store), "add --adopt (Adopt of the options) if it is meant")
+		return nil, tiers.Hint(conflict.Errorf("it is of store %q, not of %q", e.Manifest.Store, store), "add --adopt if it is meant")
 	}
 	if err := m.core.clearStaged(ctx); err != nil {
 		return nil, err

@@ -95,7 +95,7 @@ func (b *Backups) readyToLoad(ctx context.Context, stopped bool) error {
 	}
 	if !stopped {
 		return tiers.Hint(fmt.Errorf("%w: nobody can tell who has a store on postgres open", tiers.ErrUnsupported),
-			"stop every program that uses the store, then say so with --stopped (Stopped of the options)")
+			"stop every program that uses the store, then say so with --stopped")
 	}
 	return b.aside(ctx, func(c *core) error {
 		_, err := c.finishLoading(ctx, b.core.drivers)

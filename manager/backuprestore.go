@@ -3,7 +3,6 @@ package manager
 import (
 	"context"
 	"fmt"
-	"os"
 
 	"github.com/sagestore/sagestore/backup"
 	"github.com/sagestore/sagestore/config"
@@ -33,18 +32,18 @@ type RestoredStore struct {
 	Without []string // parts of the backup that have no place in this store
 }
 
-// Restore restores a backup, which may be backup.Latest. It unpacks and verifies
+// Restore restores a backup, which may be backup.Latest, see [Backups.Show]. It unpacks and verifies
 // beside the place and then swaps; what was there before is kept and named. The
 // store gets a new epoch: what Redis holds under the old one may be newer than the
 // backup, and is not seen again.
 func (b *Backups) Restore(ctx context.Context, id string, o RestoreOptions) (done RestoredStore, err error) {
-	e, err := b.repo.Show(ctx, id)
+	e, err := b.Show(ctx, id)
 	if err != nil {
 		return done, err
 	}
 	if o.To != "" {
 		if problem := b.core.plan.BackupPlace(o.To); problem != "" {
-			return done, tiers.Fail("restore backup "+e.ID, "", tiers.Key{}, tiers.Hint(fmt.Errorf("%w: %s", tiers.ErrUnsupported, problem), "name another directory with --to (To of the options)"))
+			return done, tiers.Fail("restore backup "+e.ID, "", tiers.Key{}, tiers.Hint(fmt.Errorf("%w: %s", tiers.ErrUnsupported, problem), "name another directory with --to"))
 		}
 		done.Restored, err = b.repo.Restore(ctx, e.ID, backup.RestoreOptions{To: o.To, Progress: o.Progress})
 		return done, err
@@ -75,27 +74,8 @@ func (b *Backups) Restore(ctx context.Context, id string, o RestoreOptions) (don
 // ownStore answers the id of the store; "" when there is none, when no backup was ever
 // made of it, or when it can't be read: then there is nothing to compare with.
 func (b *Backups) ownStore(ctx context.Context) string {
-	if b.core.system != nil { // it is open
-		id, err := b.core.system.Fact(ctx, factStore)
-		if err != nil {
-			return ""
-		}
-		return string(id)
-	}
-	if !b.core.onServer() {
-		if _, err := os.Stat(b.places()["database"]); err != nil {
-			return ""
-		}
-	}
-	var id []byte
-	err := b.aside(ctx, func(c *core) (err error) {
-		id, err = c.system.Fact(ctx, factStore)
-		return err
-	})
-	if err != nil {
-		return ""
-	}
-	return string(id)
+	id, _ := b.identity(ctx)
+	return id
 }
 
 // Effective answers what the configuration of the backups came to.

@@ -58,14 +58,15 @@ func (b *Backups) Status(ctx context.Context) (s BackupStatus, err error) {
 	s.UnderWay = lockedBy(b.core.jobsDir())
 	s.Plan = b.planned(s.State, s.UnderWay, now)
 	s.Watched = b.watches(s.State, s.UnderWay, now)
-	damaged, own := 0, b.ownStore(ctx)
+	damaged := 0
+	own, known := b.identity(ctx)
 	var kept []backup.Kept
 	for e, err := range b.repo.List(ctx) {
 		if err != nil {
 			return s, err
 		}
 		kept = append(kept, e.Kept())
-		if e.Err == nil && own != "" && e.Manifest.Store != own {
+		if e.Err == nil && known && (own == "" || e.Manifest.Store != own) {
 			s.Others++
 			continue
 		}

@@ -225,14 +225,22 @@ func (a *app) backupVerifyCommand() *cobra.Command {
 the integrity of the database, its references and counts, and that records of each
 category can be decoded. With --rehearse it is restored to a temporary place, and
 every record is decoded. A backup that is sound is marked as verified; the mark is
-taken from one that is damaged (1). ID may be latest.`,
+taken from one that is damaged (1). ID may be latest, which is this store's newest.`,
 		Example: `  sagestore backup verify latest
   sagestore backup verify latest --rehearse`,
 		Args: count(1, 1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withBackups(c.Context(), func(b *manager.Backups) error {
+				id := args[0]
+				if id == backup.Latest {
+					e, err := b.Show(c.Context(), id)
+					if err != nil {
+						return err
+					}
+					id = e.ID
+				}
 				show := a.progress()
-				r, err := b.Repo().Telling(show.tell).Verify(c.Context(), args[0], rehearse)
+				r, err := b.Repo().Telling(show.tell).Verify(c.Context(), id, rehearse)
 				show.end()
 				if err != nil {
 					return err

@@ -30,17 +30,18 @@ type backupSize struct {
 }
 
 // columns are the records, the sizes and the duration for people.
-func (s *backupSize) columns() []any {
+func (s *backupSize) columns() string {
 	if s == nil {
-		return []any{"-", "-", "-", "-"}
+		return "-\t-\t-\t-"
 	}
-	return []any{strconv.FormatInt(s.Records, 10), sized(s.Bytes), sized(s.Stored), took(s.TookNS)}
+	return strings.Join([]string{strconv.FormatInt(s.Records, 10), sized(s.Bytes), sized(s.Stored), took(s.TookNS)}, "\t")
 }
 
 // backupEntry is the JSON shape of a backup.
 type backupEntry struct {
 	ID      string    `json:"id"`
 	Created time.Time `json:"created"`
+	Store   string    `json:"store"` // "": not known
 	*backupSize
 	Authentic bool      `json:"authentic"`
 	Verified  time.Time `json:"verified,omitzero"`
@@ -51,7 +52,7 @@ type backupEntry struct {
 func entryOfBackup(e backup.Entry) backupEntry {
 	m := &e.Manifest
 	out := backupEntry{
-		ID: e.ID, Created: m.Created, Authentic: e.Authentic, Verified: e.Verified.UTC(), Rehearsed: e.Rehearsed,
+		ID: e.ID, Created: m.Created, Store: m.Store, Authentic: e.Authentic, Verified: e.Verified.UTC(), Rehearsed: e.Rehearsed,
 	}
 	if len(m.Parts) > 0 { // else nothing is known but the id
 		out.backupSize = &backupSize{TookNS: m.Took, Bytes: m.Bytes(), Stored: m.Stored(), Encrypted: m.Encrypted()}
@@ -87,7 +88,8 @@ func (a *app) backupListCommand() *cobra.Command {
 		Use:   "list",
 		Short: "List the backups",
 		Long: `List the backups, the newest first, and say below when the last good one was made and
-when the next is due. One that can't be used is listed with the reason. It ends with 1
+when the next is due. One that can't be used is listed with the reason, and where there
+are backups of several stores it is said whose each is. It ends with 1
 when the newest verified one is older than --max-age, or of the future.`,
 		Example: `  sagestore backup list
   sagestore backup list --json`,
@@ -112,26 +114,22 @@ when the newest verified one is older than --max-age, or of the future.`,
 
 // listBackups prints the backups and answers the newest verified one of the store, or nil.
 func (a *app) listBackups(ctx context.Context, b *manager.Backups) (latest *backup.Entry, err error) {
-	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
-	if !a.json {
-		_, _ = fmt.Fprintln(w, "ID\tCREATED\tRECORDS\tSIZE\tSTORED\tTOOK\tSTATE")
-	}
+	var all []backup.Entry
 	for e, err := range b.Repo().List(ctx) {
 		if err != nil {
 			return nil, err
 		}
-		one := entryOfBackup(e)
+		all = append(all, e)
 		if a.json {
-			if err := a.printLine(one); err != nil {
+			if err := a.printLine(entryOfBackup(e)); err != nil {
 				return nil, err
 			}
-			continue
 		}
-		fields := append([]any{one.ID, instant(one.Created)}, one.columns()...)
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", append(fields, one.state())...)
 	}
-	if err := w.Flush(); err != nil {
-		return nil, err
+	if !a.json {
+		if err := a.printBackups(all, b.OwnStore(ctx)); err != nil {
+			return nil, err
+		}
 	}
 	s, err := b.Status(ctx)
 	if err != nil || a.json {
@@ -140,14 +138,48 @@ func (a *app) listBackups(ctx context.Context, b *manager.Backups) (latest *back
 	return s.Latest, a.printStatusLines(a.out, s)
 }
 
+// printBackups prints a table, which says whose each backup is once there are several
+// stores.
+func (a *app) printBackups(all []backup.Entry, own string) error {
+	shared := slices.ContainsFunc(all, func(e backup.Entry) bool {
+		first := cmp.Or(own, all[0].Manifest.Store)
+		return len(e.Manifest.Parts) > 0 && e.Manifest.Store != first
+	})
+	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
+	row := func(id, created, store, size, state string) {
+		if shared {
+			created += "\t" + store
+		}
+		_, _ = fmt.Fprintln(w, id+"\t"+created+"\t"+size+"\t"+state)
+	}
+	row("ID", "CREATED", "STORE", "RECORDS\tSIZE\tSTORED\tTOOK", "STATE")
+	for _, e := range all {
+		one := entryOfBackup(e)
+		row(one.ID, instant(one.Created), storeColumn(one.Store, own), one.columns(), one.state())
+	}
+	return w.Flush()
+}
+
+// storeColumn is the beginning of a store's id; this store's own is marked.
+func storeColumn(store, own string) string {
+	const enough = 8
+	switch {
+	case store == "":
+		return "-"
+	case store == own:
+		return store[:min(enough, len(store))] + " (this)"
+	}
+	return store[:min(enough, len(store))]
+}
+
 func (a *app) backupShowCommand() *cobra.Command {
 	var age string
 	c := &cobra.Command{
 		Use:   "show ID",
 		Short: "Show a backup",
 		Long: `Show what a backup holds: its parts, the records of each category, sizes, how long it
-took, for how long commits waited, and what made it. ID may be latest. It ends with 1
-when it is older than --max-age, or of the future.`,
+took, for how long commits waited, and what made it. ID may be latest, which is this
+store's newest. It ends with 1 when it is older than --max-age, or of the future.`,
 		Example: `  sagestore backup show latest
   sagestore backup show latest --json`,
 		Args: count(1, 1),
@@ -157,7 +189,7 @@ when it is older than --max-age, or of the future.`,
 				return err
 			}
 			return a.withBackups(c.Context(), func(b *manager.Backups) error {
-				e, err := b.Repo().Show(c.Context(), args[0])
+				e, err := b.Show(c.Context(), args[0])
 				if err != nil {
 					return err
 				}

@@ -29,6 +29,7 @@ func (a *app) backupRestoreCommand() *cobra.Command {
 		Short: "Restore a backup",
 		Long: `Restore a backup, which is verified first: nothing changes before all of it is known to
 be sound. ID may be latest; --at takes the newest verified one of that time or before.
+Both mean a backup of this store; that of another one is named by its id.
 
 Without more it replaces the store, which nobody may have open: what was there is kept
 beside, and its places are printed. With --to DIR the store stays as it is, and DIR
@@ -65,7 +66,7 @@ that category, of all namespaces, become those of the backup, all at once.`,
 
 func (a *app) restoreBackup(ctx context.Context, args []string, f restoreFlags) error {
 	return a.withBackups(ctx, func(b *manager.Backups) error {
-		e, err := chooseBackup(ctx, b.Repo(), args, f.at)
+		e, err := chooseBackup(ctx, b, args, f.at)
 		if err != nil {
 			return err
 		}
@@ -91,15 +92,15 @@ func (a *app) restoreBackup(ctx context.Context, args []string, f restoreFlags) 
 	})
 }
 
-func chooseBackup(ctx context.Context, r *backup.Repo, args []string, at string) (backup.Entry, error) {
+func chooseBackup(ctx context.Context, b *manager.Backups, args []string, at string) (backup.Entry, error) {
 	if at == "" {
-		return r.Show(ctx, args[0])
+		return b.Show(ctx, args[0])
 	}
 	t, err := parseTime(at)
 	if err != nil {
 		return backup.Entry{}, err
 	}
-	return r.At(ctx, t)
+	return b.At(ctx, t)
 }
 
 // restored is the JSON shape of restore.

@@ -1,0 +1,67 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+
+	"github.com/sagestore/sagestore/backup"
+	"github.com/sagestore/sagestore/tiers"
+)
+
+// Show answers a backup by its id. backup.Latest is the newest verified one of this
+// store, in a format that its database can restore: never that of another store that
+// keeps its backups in the same place. Where there is no store yet, or it is empty or
+// can't be read, all backups have to be of one store, else it is tiers.ErrConflict.
+func (b *Backups) Show(ctx context.Context, id string) (backup.Entry, error) {
+	if id == backup.Latest {
+		return b.At(ctx, time.Time{})
+	}
+	return b.repo.Show(ctx, id)
+}
+
+// At answers what [Backups.Show] does of backup.Latest, as it was at t: no younger
+// backup counts.
+func (b *Backups) At(ctx context.Context, t time.Time) (backup.Entry, error) {
+	store, known := b.identity(ctx)
+	format := ""
+	if d, ok := b.core.drivers.Find("database", b.core.plan.Config().Database.Driver); ok && d.Copies != nil {
+		format = d.Copies.Format()
+	}
+	return b.repo.Choose(ctx, backup.Choice{Until: t, Store: store, Known: known, Format: format})
+}
+
+// OwnStore answers the id of this store, as backups name it; "" when there is none,
+// when no backup was ever made of it, or when it can't be read.
+func (b *Backups) OwnStore(ctx context.Context) string { return b.ownStore(ctx) }
+
+// identity answers the id of the store, and whether there is one to speak of: it can be
+// read, and has an id or any record. A new one that was opened by mistake before a
+// restore is none.
+func (b *Backups) identity(ctx context.Context) (id string, known bool) {
+	look := func(c *core) error {
+		fact, err := c.system.Fact(ctx, factStore)
+		if id, known = string(fact), err == nil; known || !errors.Is(err, tiers.ErrNotFound) {
+			return err
+		}
+		for _, err := range c.systemTier.Spaces(ctx) {
+			known = err == nil
+			return err
+		}
+		return nil
+	}
+	if b.core.system != nil { // it is open
+		_ = look(b.core) // then nothing is known
+		return id, known
+	}
+	if !b.core.onServer() {
+		if _, err := os.Stat(b.places()["database"]); err != nil {
+			return "", false
+		}
+	}
+	if err := b.aside(ctx, look); err != nil {
+		return "", false
+	}
+	return id, known
+}
