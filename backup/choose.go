@@ -28,8 +28,8 @@ type Choice struct {
 
 // Choose answers the newest verified backup of one store, so that the backup of another
 // one in the same place is never taken without a word: tiers.ErrNotFound where the store
-// has none, with whose are there, and tiers.ErrConflict where it can't be told which
-// store is meant.
+// has none, with whose are there, tiers.ErrUnsupported where all of them are of another
+// engine, and tiers.ErrConflict where it can't be told which store is meant.
 func (r *Repo) Choose(ctx context.Context, c Choice) (Entry, error) {
 	all, err := r.entries(ctx)
 	if err != nil {
@@ -60,7 +60,7 @@ func (c Choice) among(all []Entry) (Entry, error) {
 		return Entry{}, tiers.Hint(fmt.Errorf("%w: there is no backup of %s, and there are %s", tiers.ErrNotFound, whose, inWords(all)), fmt.Sprintf(byIDHint, all[0].ID))
 	case len(fit) == 0 && len(own) > 0:
 		return Entry{}, tiers.Hint(fmt.Errorf("%w: there is no backup in the format %s, which the database of this store has, and %d in another, the newest is %s",
-			tiers.ErrNotFound, c.Format, len(own), own[0].ID), "name that one by its id, with the configuration that it was made with, or with --to DIR")
+			tiers.ErrUnsupported, c.Format, len(own), own[0].ID), "restore that one by its id, with the configuration that it was made with, then `sagestore migrate --from CONFIG --to CONFIG`")
 	}
 	return Entry{}, noneOf(fit, c.Until)
 }

@@ -39,7 +39,7 @@ func TestTheNewestBackupIsThatOfTheStoreWhichIsMeant(t *testing.T) {
 		{"no store, and several have backups", Choice{}, []Entry{a4, b2, a1}, "", tiers.ErrConflict, []string{"2 of store-a, the newest is a4", "1 of store-b, the newest is b2", "such as a4"}},
 		{"only others have one", Choice{Known: true, Store: "store-c"}, []Entry{b2, a1}, "", tiers.ErrNotFound, []string{"this store, which is store-c", "1 of store-b, the newest is b2", "such as b2", "--adopt"}},
 		{"it was never backed up", Choice{Known: true}, []Entry{b2, a1}, "", tiers.ErrNotFound, []string{"which never had one", "1 of store-a"}},
-		{"its only ones are of another engine", Choice{Known: true, Store: "store-a", Format: "postgres"}, []Entry{a4, b2, a1}, "", tiers.ErrNotFound, []string{"format postgres", "2 in another, the newest is a4"}},
+		{"its only ones are of another engine", Choice{Known: true, Store: "store-a", Format: "postgres"}, []Entry{a4, b2, a1}, "", tiers.ErrUnsupported, []string{"format postgres", "2 in another, the newest is a4"}},
 		{"its own is not verified", Choice{Known: true, Store: "store-b"}, []Entry{fresh5, a4}, "", tiers.ErrNotFound, []string{"1 is not verified", "verify fresh5"}},
 		{"whose the only one is can't be told", Choice{Known: true, Store: "store-b"}, []Entry{lost, a4}, "", tiers.ErrNotFound, []string{"1 can't be used: lost"}},
 		{"there is none", Choice{Known: true, Store: "store-b"}, nil, "", tiers.ErrNotFound, []string{"no backup at all"}},

@@ -165,7 +165,7 @@ func (r *Repo) objects(ctx context.Context, prefix string) (map[string]map[strin
 	all := map[string]map[string]int64{}
 	for o, err := range ListerOf(r.bucket).Objects(ctx, prefix) {
 		if err != nil {
-			return nil, fmt.Errorf("list backups: %w", err)
+			return nil, tiers.Hint(err, "see that backup.dest, or --destination, is a directory or a bucket that can be read")
 		}
 		if id, object, ok := strings.Cut(o.Name, "/"); ok && idForm.MatchString(id) {
 			if all[id] == nil {

@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,6 +42,10 @@ type BackupStatus struct {
 	// due, and nobody is known to make it.
 	Plan backup.Plan
 
+	// Unread is why the destination can't be listed, which is a finding as well; nil when
+	// it can. Latest and the numbers are of what was listed until then.
+	Unread error
+
 	Findings []tiers.Finding // what is wrong, and what deserves a second look
 }
 
@@ -61,9 +66,14 @@ func (b *Backups) Status(ctx context.Context) (s BackupStatus, err error) {
 	damaged := 0
 	own, known := b.identity(ctx)
 	var kept []backup.Kept
+	var unread error // what is known without the list is told all the same
 	for e, err := range b.repo.List(ctx) {
 		if err != nil {
-			return s, err
+			if errors.Is(ctx.Err(), context.Canceled) {
+				return s, err
+			}
+			unread = err
+			break
 		}
 		kept = append(kept, e.Kept())
 		if e.Err == nil && known && (own == "" || e.Manifest.Store != own) {
@@ -88,12 +98,16 @@ func (b *Backups) Status(ctx context.Context) (s BackupStatus, err error) {
 	if s.Others > 0 {
 		s.find(true, "destination", fmt.Sprintf("%d backups there are of other stores", s.Others), "they are neither counted nor removed; give each store a backup.dest of its own")
 	}
-	if _, err := backup.Decide(kept, b.policy(s.State, own), now); err != nil {
+	if _, err := backup.Decide(kept, b.policy(s.State, own), now); err != nil && unread == nil {
 		s.findRefusal(err)
 	}
 	b.findRuns(&s)
 	b.findUntold(&s)
-	b.findAge(&s, now)
+	if unread != nil {
+		s.findUnread(unread)
+	} else {
+		b.findAge(&s, now)
+	}
 	b.findWatch(&s, now)
 	replaced, err := backup.Replaced(b.core.plan.DataDir)
 	if err != nil {
@@ -113,6 +127,17 @@ func (b *Backups) Status(ctx context.Context) (s BackupStatus, err error) {
 
 func (s *BackupStatus) find(ok bool, subject, message, hint string) {
 	s.Findings = append(s.Findings, tiers.Finding{OK: ok, Subject: "backup: " + subject, Message: message, Hint: hint})
+}
+
+// findUnread tells that the destination can't be listed. What its error begins with is
+// said by the subject.
+func (s *BackupStatus) findUnread(err error) {
+	s.Unread = err
+	message, hint := err, "see that backup.dest, or --destination, is a directory or a bucket that can be read"
+	for e, ok := errors.AsType[*tiers.Error](err); ok; e, ok = errors.AsType[*tiers.Error](e.Err) {
+		message, hint = e.Err, cmp.Or(e.Hint, hint)
+	}
+	s.find(false, "destination", s.Dest+" can't be read: "+message.Error(), hint)
 }
 
 // findRefusal tells why backups only become more.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -191,7 +192,7 @@ What happens is logged to standard error.`,
 					log.Warn("no backup can be made yet", "error", err)
 				}
 				s, err := b.Status(c.Context())
-				if err != nil { // it may be there when it is needed
+				if err = cmp.Or(err, s.Unread); err != nil { // it may be there when it is needed
 					log.Warn("the backups can't be listed", "error", err)
 				}
 				log.Info("backups are made", "when", s.Schedule, "where", s.Dest, "next", s.Plan.At.UTC())

@@ -132,7 +132,7 @@ func (a *app) listBackups(ctx context.Context, b *manager.Backups) (latest *back
 		}
 	}
 	s, err := b.Status(ctx)
-	if err != nil || a.json {
+	if err = cmp.Or(err, s.Unread); err != nil || a.json {
 		return s.Latest, err
 	}
 	return s.Latest, a.printStatusLines(a.out, s)
@@ -389,7 +389,7 @@ func (a *app) reportStatus(s manager.BackupStatus, limit time.Duration) error {
 		h.Latest = new(entryOfBackup(*s.Latest))
 		h.AgeNS = max(now.Sub(h.Latest.Created), 0) // the findings tell of the future
 	}
-	if limit > 0 {
+	if limit > 0 && (s.Latest != nil || s.Unread == nil) {
 		for _, f := range findAge(newestVerified, s.Latest, limit) {
 			if !slices.ContainsFunc(s.Findings, func(other tiers.Finding) bool { return !other.OK && other.Subject == f.Subject }) {
 				s.Findings = append(s.Findings, f)
@@ -411,7 +411,11 @@ func (a *app) reportStatus(s manager.BackupStatus, limit time.Duration) error {
 }
 
 func (a *app) printStatus(s manager.BackupStatus) error {
-	if _, err := fmt.Fprintf(a.out, "destination: %s, %d backups, %d verified, %s\nschedule: %s\n", s.Dest, s.Backups, s.Verified, sized(s.Stored), s.Schedule); err != nil {
+	there := fmt.Sprintf("%d backups, %d verified, %s", s.Backups, s.Verified, sized(s.Stored))
+	if s.Unread != nil {
+		there = "which can't be read"
+	}
+	if _, err := fmt.Fprintf(a.out, "destination: %s, %s\nschedule: %s\n", s.Dest, there, s.Schedule); err != nil {
 		return err
 	}
 	if err := a.printStatusLines(a.out, s); err != nil {
@@ -423,7 +427,12 @@ func (a *app) printStatus(s manager.BackupStatus) error {
 // printStatusLines says when the last good backup was and whether the next will be.
 func (a *app) printStatusLines(w io.Writer, s manager.BackupStatus) error {
 	last := "last good: none"
-	if s.Latest != nil {
+	switch {
+	case s.Latest == nil && s.Unread != nil && !s.State.LastGood.IsZero():
+		last = "last good: a run that ended at " + instant(s.State.LastGood) + "; the destination can't be read"
+	case s.Latest == nil && s.Unread != nil:
+		last = "last good: not known, since the destination can't be read"
+	case s.Latest != nil:
 		m := &s.Latest.Manifest
 		ago := "which is in the future"
 		if age := tiers.SystemClock().Now().Sub(m.Created); age >= 0 {
