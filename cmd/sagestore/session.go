@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -21,30 +19,28 @@ belongs to s-1. The first save starts it.`,
 func (a *app) sessionListCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
-		Short: "List the sessions that go on",
+		Short: "List the sessions",
 		Long: `List the sessions that go on: id, start, last use (to within a minute), and how
-many entries they hold in tiers that outlive a process.`,
+many entries they hold in tiers that outlive a process; and those that have a log of
+events, also when they have ended: how many events, and the end.`,
 		Example: `  sagestore session list
   sagestore session list --json`,
 		Args: count(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.withSessions(c.Context(), func(m *manager.Manager) error {
-				all := []manager.SessionInfo{}
-				for s, err := range m.Sessions(c.Context()) {
-					if err != nil {
-						return err
-					}
-					all = append(all, s)
+				all, damaged, err := a.sessionsThere(c.Context(), m)
+				if err != nil {
+					return err
 				}
 				if a.json {
-					return a.printJSON(all)
+					err = a.printJSON(all)
+				} else {
+					err = a.printSessions(all)
 				}
-				w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
-				_, _ = fmt.Fprintln(w, "SESSION\tSTARTED (UTC)\tLAST USED (UTC)\tENTRIES")
-				for _, s := range all {
-					_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%d\n", shown(s.ID), s.Started.UTC().Format(time.DateTime), s.Seen.UTC().Format(time.DateTime), s.Entries)
+				if err == nil && damaged {
+					err = silent(exitFailed)
 				}
-				return w.Flush()
+				return err
 			})
 		},
 	}
