@@ -21,7 +21,8 @@ const madeFor = "made_by_import"
 // takeAgent brings in an agent.
 func (im *importer) takeAgent(ctx context.Context, a *agent.State) error {
 	now := im.o.Clock.Now().Round(0).UTC()
-	if a.Created.IsZero() {
+	undated := a.Created.IsZero()
+	if undated {
 		a.Created = now
 	}
 	if a.Modified.IsZero() {
@@ -47,6 +48,9 @@ func (im *importer) takeAgent(ctx context.Context, a *agent.State) error {
 		return err
 	}
 	im.there[a.ID] = true
+	if undated { // it says nothing of when, so that it stays
+		a.Created = stored.Created
+	}
 	same, err := sameAgent(a, stored)
 	if err != nil {
 		return err
