@@ -101,16 +101,17 @@ func (m *Message) checked(c tiers.Clock, lenient bool) (Message, error) {
 // lacks tells of a message that no Store has stored, since it does not say which it
 // is or who says it.
 func (m *Message) lacks() error {
-	if m.Role == "" {
-		return errors.Join(checkID("message", m.ID), fmt.Errorf("%w: it has no role", tiers.ErrType))
+	err := checkID("message", m.ID)
+	if err == nil && m.Role == "" {
+		err = fmt.Errorf("%w: it has no role", tiers.ErrType)
 	}
-	return checkID("message", m.ID)
+	return err
 }
 
 func (m *Message) settle(c tiers.Clock, lenient bool) error {
 	errs := []error{m.lacks()}
-	if !lenient && m.Role != "" {
-		errs = append(errs, known("role", m.Role, Roles()))
+	if !lenient {
+		errs = []error{checkID("message", m.ID), known("role", m.Role, Roles())}
 	}
 	if m.At.IsZero() {
 		m.At = now(c)
