@@ -82,7 +82,10 @@ another version, session has ended), 5 a tier is unavailable.`,
 		if c.Flags().Changed("data-dir") && c.Flags().Changed("restored") {
 			return usagef("give --restored alone for what was restored into that directory", "--data-dir and --restored exclude each other")
 		}
-		return notEmpty(c, "config", "data-dir", "restored")
+		if err := notEmpty(c, "config", "data-dir", "restored"); err != nil {
+			return err
+		}
+		return refuseUnloaded(a.restored)
 	}
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.config, "config", "", "YAML `file` of the configuration")
