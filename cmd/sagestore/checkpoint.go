@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/sagestore/sagestore/agent"
 	"github.com/sagestore/sagestore/internal/oneline"
+	"github.com/sagestore/sagestore/tiers"
 )
 
 func (a *app) checkpointCommand() *cobra.Command {
@@ -219,6 +222,9 @@ an error (1) and changes nothing.`,
 			return a.withAgents(c.Context(), func(s *agent.Store) error {
 				cp, err := s.LoadCheckpoint(c.Context(), o.agent, args[0])
 				if err != nil && !r.OrOlder {
+					if errors.Is(err, tiers.ErrCorrupt) {
+						err = damagedCheckpoint(c.Context(), s, o.agent, args[0], err)
+					}
 					return err
 				}
 				what := fmt.Sprintf("restore checkpoint %q", args[0])
@@ -355,4 +361,19 @@ left, and tell how many were removed. It asks before, unless --yes is given.`,
 	c.Flags().IntVar(&keep, "keep", 0, "the `number` that is left")
 	d.flags(c)
 	return a.agentFlags(c, "print JSON")
+}
+
+// damagedCheckpoint says of a checkpoint that is damaged what to do about it, and which
+// it is where it was named as the newest.
+func damagedCheckpoint(ctx context.Context, s *agent.Store, agentID, id string, err error) error {
+	err = tiers.Hint(err, "OrOlder takes the next older sound one")
+	if id != latestCheckpoint {
+		return err
+	}
+	for info := range s.Checkpoints(ctx, agentID, agent.After{Limit: 1}) {
+		if info.ID != "" {
+			return fmt.Errorf("latest is checkpoint %q: %w", info.ID, err)
+		}
+	}
+	return err
 }

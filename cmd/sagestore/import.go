@@ -34,6 +34,9 @@ can be done again. An agent that is there gets a checkpoint before its first cha
 				return err
 			}
 			for _, path := range args {
+				if path == "-" {
+					return usagef("write it to a file first, since what it is shows in all of it; ./- is a file of that name", "import takes files and directories, and not standard input")
+				}
 				if _, err := os.Stat(path); err != nil {
 					return usagef("", "%w", err)
 				}

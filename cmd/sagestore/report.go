@@ -79,10 +79,25 @@ func faultOf(err error) fault {
 		f.hint = "load --entry shows the version that is stored"
 	case errors.Is(err, tiers.ErrSessionEnded):
 		f.hint = "use another session; a program may reopen this one"
+	case errors.Is(err, tiers.ErrNotFound) && f.hint == "":
+		f.hint = whereListed(f.text)
 	default:
 		f.hint = inFlags(f.hint)
 	}
 	return f
+}
+
+// whereListed names the command that lists what an id was not found among.
+func whereListed(text string) string {
+	switch {
+	case strings.Contains(text, "no such agent"):
+		return "sagestore agent list shows those that are there"
+	case strings.Contains(text, "no such conversation"):
+		return "sagestore conversation list shows those that are there"
+	case strings.Contains(text, "no such checkpoint"):
+		return "sagestore checkpoint list AGENT shows those that are there"
+	}
+	return ""
 }
 
 // inFlags says to the user of a command line what a hint says to a programmer.

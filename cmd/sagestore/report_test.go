@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/sagestore/sagestore/agent"
 	"github.com/sagestore/sagestore/internal/transfer"
 	"github.com/sagestore/sagestore/manager"
 	"github.com/sagestore/sagestore/session"
@@ -47,6 +48,9 @@ func TestHintNamesFlagsRatherThanWhatAProgramCalls(t *testing.T) {
 	}{
 		{"a restore of a damaged checkpoint", tiers.Hint(tiers.Fail("restore checkpoint", "", tiers.Key{Category: "c"}, tiers.ErrCorrupt), "OrOlder takes the next older sound one"), "--or-older takes the next older sound one"},
 		{"a session that is not there", session.New(nothing(t)).End(t.Context(), "none"), "sagestore session list shows those that are there"},
+		{"an agent that is not there", second(agent.New(nothing(t)).Load(t.Context(), "none")), "sagestore agent list shows those that are there"},
+		{"a conversation that is not there", second(agent.New(nothing(t)).LoadConversation(t.Context(), "none", agent.Page{})), "sagestore conversation list shows those that are there"},
+		{"a checkpoint that is not there", second(agent.New(nothing(t)).LoadCheckpoint(t.Context(), "", "none")), "sagestore checkpoint list AGENT shows those that are there"},
 		{"a save that found something", tiers.Fail("save", "", tiers.Key{Category: "c", Name: "k"}, tiers.ErrExists), "a save without --if-absent replaces it"},
 		{"what is no save has no such flag", &transfer.Fault{File: "f", Line: 1, Err: tiers.ErrExists}, ""},
 	} {
@@ -55,6 +59,8 @@ func TestHintNamesFlagsRatherThanWhatAProgramCalls(t *testing.T) {
 		}
 	}
 }
+
+func second[T any](_ T, err error) error { return err }
 
 // nothing is a store that holds nothing.
 func nothing(t *testing.T) *manager.Manager {
