@@ -155,10 +155,10 @@ func TestBackupOfAnotherEngineIsRefused(t *testing.T) {
 	e := newEngines(t)
 	e.fill(t, "sqlite")
 	m := e.open(t, "sqlite")
-	value[backup.Manifest](t)(m.Backup(t.Context(), nil))
+	made := value[backup.Manifest](t)(m.Backup(t.Context(), nil))
 	closeNow(t, m)
 	want := e.holdings(t, "sqlite")
-	_, err := e.backups(t, "postgres").Restore(t.Context(), backup.Latest, manager.RestoreOptions{Stopped: true, Adopt: true})
+	_, err := e.backups(t, "postgres").Restore(t.Context(), made.ID, manager.RestoreOptions{Stopped: true, Adopt: true})
 	wantError(t, err, tiers.ErrUnsupported, "a file of SQLite is no store of PostgreSQL")
 	if !contains(err, "sagestore migrate") {
 		t.Errorf("%v names no way", err)
