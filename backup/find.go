@@ -16,6 +16,7 @@ import (
 const (
 	unsignedHint = "whoever can write to the destination may have taken the signature away; to use it all the same, leave signing_key and signing_keys_old out of the backup block"
 	otherKeyHint = "name the key that signed it as backup.signing_key, or below backup.signing_keys_old"
+	bytesHint    = "restore an older one, by its id or with --at, or copy this one again from where it is whole; `sagestore backup list` shows the others"
 	damagedHint  = "copy it again from where it is whole, then `sagestore backup verify` it; `sagestore backup list` shows the others"
 	unmarkedHint = "`sagestore backup verify %s` looks at the newest of them, and it counts once it proves sound"
 	noneHint     = "see that backup.dest, or --destination, is where they are; `sagestore backup create` makes one"
@@ -107,6 +108,20 @@ func isOrAre(n int) string {
 		return "is"
 	}
 	return "are"
+}
+
+// hintDamaged says what to do about a backup that was found damaged, where the error does
+// not know better.
+func hintDamaged(err error) error {
+	if !errors.Is(err, tiers.ErrCorrupt) {
+		return err
+	}
+	for e, ok := errors.AsType[*tiers.Error](err); ok; e, ok = errors.AsType[*tiers.Error](e.Err) {
+		if e.Hint != "" {
+			return err
+		}
+	}
+	return tiers.Hint(err, bytesHint)
 }
 
 // Show answers a backup by its id, or [Latest].

@@ -62,7 +62,7 @@ func (r *Repo) Restore(ctx context.Context, id string, o RestoreOptions) (done R
 	if err != nil {
 		return Restored{}, err
 	}
-	defer func() { err = fail("restore backup", e.ID, err) }()
+	defer func() { err = fail("restore backup", e.ID, hintDamaged(err)) }()
 	if e.Err != nil {
 		return Restored{}, e.Err
 	}

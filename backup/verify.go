@@ -56,6 +56,7 @@ func (r *Repo) Verify(ctx context.Context, id string, rehearse bool) (Report, er
 		if also := r.found(ctx, e.ID, err); also != nil {
 			err = errors.Join(err, also)
 		}
+		err = hintDamaged(err)
 	}
 	return report, fail("verify backup", e.ID, err)
 }

@@ -22,6 +22,8 @@ const (
 	// stagedChunk bounds the bytes of values that are stored at once, so that others
 	// get in between.
 	stagedChunk = 1 << 20
+	// transactTries is how often a transaction is run again that others got in the way of.
+	transactTries = 10
 	// sweepStagedEvery is how often it is looked for what a restore that was killed
 	// has left.
 	sweepStagedEvery = time.Hour
@@ -319,7 +321,7 @@ func (r *categoryRestore) transact(ctx context.Context, rt *route, one *Category
 			}
 		}
 		return nil
-	}, WithRetry(3))
+	}, WithRetry(transactTries))
 	if errors.Is(err, tiers.ErrTooLarge) {
 		return tiers.Fail("restore", rt.tierName, tiers.Key{Category: rt.category}, tiers.Hint(
 			fmt.Errorf("%w: a category of this tier is restored by one transaction, and nothing was changed: %s", tiers.ErrTooLarge, tooMuch),

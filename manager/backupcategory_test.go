@@ -138,6 +138,26 @@ func TestACategoryOfFilesIsRestoredUpToTheBoundOfATransaction(t *testing.T) {
 	}
 }
 
+func TestACategoryOfFilesIsRestoredWhileOthersCommitWithoutPause(t *testing.T) {
+	cfg := &config.Config{DataDir: t.TempDir(), Categories: map[string]config.Category{"app.files": {Tier: "file"}}}
+	m := value[*manager.Manager](t)(manager.Open(t.Context(), cfg, all()))
+	defer closeNow(t, m)
+	must(t, m.Save(t.Context(), "app.files", "a", "old"))
+	b := value[*manager.Backups](t)(m.Backups(t.Context()))
+	value[backup.Manifest](t)(m.Backup(t.Context(), nil))
+	times := 0
+	getInTheWay := func(p backup.Progress) {
+		if p.Step == "restore" && times < 9 {
+			times++
+			must(t, m.Save(t.Context(), "app.files", "a", fmt.Sprint("of a writer ", times)))
+		}
+	}
+	value[[]manager.CategoryRestored](t)(b.RestoreCategories(t.Context(), m, backup.Latest, []string{"app.files"}, manager.RestoreOptions{Progress: getInTheWay}))
+	if got := value[string](t)(manager.For[string](m, "app.files").Load(t.Context(), "a")); got != "old" || times != 9 {
+		t.Errorf("%q after %d writes", got, times)
+	}
+}
+
 func TestAReaderSeesTheOldOrTheNewCategory(t *testing.T) {
 	m := openEmbedded(t)
 	const n = 300
