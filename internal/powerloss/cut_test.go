@@ -33,7 +33,7 @@ func images(t *testing.T) int {
 		return n
 	}
 	if os.Getenv("CI") == "true" {
-		return 200
+		return 120
 	}
 	return 60
 }
