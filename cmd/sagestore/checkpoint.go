@@ -370,8 +370,8 @@ func damagedCheckpoint(ctx context.Context, s *agent.Store, agentID, id string, 
 	if id != latestCheckpoint {
 		return err
 	}
-	for info := range s.Checkpoints(ctx, agentID, agent.After{Limit: 1}) {
-		if info.ID != "" {
+	for info, bad := range s.Checkpoints(ctx, agentID, agent.After{Limit: 1}) {
+		if bad == nil {
 			return fmt.Errorf("latest is checkpoint %q: %w", info.ID, err)
 		}
 	}

@@ -55,8 +55,12 @@ func (a *app) sessionsThere(ctx context.Context, m *manager.Manager) (all []sess
 
 func (a *app) printSessions(all []sessionThere) error {
 	t := table{columns: []column{
-		{title: "SESSION"}, {title: "STARTED (UTC)", spare: 3}, {title: "LAST USED (UTC)", spare: 2},
-		{title: "ENTRIES", right: true}, {title: "EVENTS", right: true}, {title: "ENDED (UTC)", spare: 1},
+		{title: "SESSION"},
+		{title: "STARTED (UTC)", spare: 3},
+		{title: "LAST USED (UTC)", spare: 2},
+		{title: "ENTRIES", right: true},
+		{title: "EVENTS", right: true},
+		{title: "ENDED (UTC)", spare: 1},
 	}}
 	moment := func(at time.Time) string {
 		if at.IsZero() {

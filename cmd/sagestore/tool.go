@@ -1,9 +1,13 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -113,7 +117,7 @@ given. Input that does not fit the schema is an error (2) and changes nothing.`,
 				}
 				output, err := tool.Call(c.Context(), input)
 				if errors.Is(err, tiers.ErrType) {
-					return usagef("sagestore tool list --json shows the schema", "%w", err)
+					return usagef(fieldsOf(tool)+"sagestore tool list --json shows the schema", "%w", err)
 				}
 				if err != nil {
 					return err
@@ -125,4 +129,15 @@ given. Input that does not fit the schema is an error (2) and changes nothing.`,
 	c.Flags().StringVar(&owner, "agent", "", "for the agent of this `id`: the tool reaches no other, and the input need not name it")
 	d.flags(c)
 	return a.agentFlags(c, "")
+}
+
+// fieldsOf names the fields of a tool's input.
+func fieldsOf(tool agent.Tool) string {
+	var schema struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+	}
+	if json.Unmarshal(tool.Input, &schema) != nil || len(schema.Properties) == 0 {
+		return ""
+	}
+	return "it takes " + strings.Join(slices.Sorted(maps.Keys(schema.Properties)), ", ") + "; "
 }
