@@ -39,7 +39,7 @@ func (r *Repo) Choose(ctx context.Context, c Choice) (Entry, error) {
 	return e, fail("find backup", "", err)
 }
 
-func (c Choice) among(all []Entry) (Entry, error) {
+func (c *Choice) among(all []Entry) (Entry, error) {
 	good := slices.DeleteFunc(slices.Clone(all), func(e Entry) bool { return !e.counts() || e.after(c.Until) || !c.fits(&e) })
 	if stores := storesOf(good); !c.Known && len(stores) > 1 {
 		return Entry{}, tiers.Hint(conflict.Errorf("there is no store here that would tell whose backup is meant, and there are %s", inWords(good)), fmt.Sprintf(byIDHint, good[0].ID))

@@ -436,7 +436,7 @@ func checkEmpty(dir string) error {
 		return nil
 	}
 	if err == nil && len(names) > 0 {
-		err = tiers.Hint(fmt.Errorf("%s: %w", dir, tiers.ErrExists), "restore into a directory that is empty or not there, with --to (To of the options)")
+		err = tiers.Hint(fmt.Errorf("%s: %w", dir, tiers.ErrExists), "restore into a directory that is empty or not there, with --to")
 	}
 	return err
 }
