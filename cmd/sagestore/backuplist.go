@@ -163,10 +163,10 @@ func (a *app) printBackups(all []backup.Entry, own string) error {
 // storeColumn is the beginning of a store's id; this store's own is marked.
 func storeColumn(store, own string) string {
 	const enough = 8
-	switch {
-	case store == "":
+	switch store {
+	case "":
 		return "-"
-	case store == own:
+	case own:
 		return store[:min(enough, len(store))] + " (this)"
 	}
 	return store[:min(enough, len(store))]

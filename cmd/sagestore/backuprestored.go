@@ -12,8 +12,10 @@ func refuseUnloaded(dir string) error {
 		return nil
 	}
 	text := filepath.Join(dir, "sage.postgres")
-	if _, err := os.Lstat(text); err != nil {
-		return nil // not from there, or whatever opens the store says why
+	_, err := os.Lstat(text)
+	there := err == nil
+	if !there { // not from there, or whatever opens the store says why
+		return nil
 	}
 	return usagef("to look at it, name another postgres.schema, which nothing is in, in a second configuration, and restore into that: `sagestore backup restore ID --config CONFIG --data-dir DIR --destination PLACE --stopped`, see docs/OPERATIONS.md",
 		"--restored: the database of that backup is on PostgreSQL, and %s is no store but a text to be loaded", text)
