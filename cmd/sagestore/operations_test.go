@@ -250,7 +250,7 @@ func copies(t *testing.T, command string) {
 			t.Fatal(err)
 		}
 	}
-	run := exec.CommandContext(t.Context(), "sh", "-c", command) //nolint:gosec // a line of the page
+	run := exec.CommandContext(t.Context(), "sh", "-c", command)
 	run.Dir = dir
 	if out, err := run.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", command, err, out)
