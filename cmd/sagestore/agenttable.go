@@ -11,8 +11,9 @@ import (
 )
 
 // table is laid out so that it fits the terminal: columns that may shrink are cut as
-// far as they may, then those that are spare are left out, the sparest first. Ids are
-// neither, since they are for the next command.
+// far as they may, then those that are spare are left out, the sparest first, and at last
+// the others from the right, but for the first one. Ids are never cut, since they are for
+// the next command.
 type table struct {
 	columns []column
 	rows    [][]string
@@ -66,8 +67,11 @@ func (t *table) text(width int) string {
 				sparest = i
 			}
 		}
-		if t.columns[sparest].spare > 0 {
+		switch last := len(t.columns) - 1; {
+		case t.columns[sparest].spare > 0:
 			return t.without(sparest).text(width)
+		case last > 0: // what a row is called stays whole, for the next command
+			return t.without(last).text(width)
 		}
 	}
 	var b strings.Builder

@@ -13,7 +13,8 @@ func TestColumnsThatAreSpareGoBeforeIDsAreCut(t *testing.T) {
 		{45, "ID          AGENT   TIME      TEXT\n0123456789  helper  12:00:00  what was said …\n"},
 		{40, "ID          TIME      TEXT\n0123456789  12:00:00  what was said the…\n"},
 		{26, "ID          TEXT\n0123456789  what was said…\n"},
-		{12, "ID          TEXT\n0123456789  what was sa…\n"}, // there is no way
+		{23, "ID\n0123456789\n"}, // too few for a text that says something
+		{5, "ID\n0123456789\n"},  // an id is whole or of no use
 	} {
 		tb := &table{columns: []column{{title: "ID"}, {title: "AGENT", spare: 2}, {title: "TIME", spare: 1}, {title: "TEXT", shrink: true, least: 12}}}
 		tb.add("0123456789", "helper", "12:00:00", "what was said there")
