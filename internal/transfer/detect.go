@@ -116,12 +116,12 @@ func detect(path string) (*source, error) {
 		src.format = Database
 		return src, nil
 	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
+	if err := toText(f); err != nil {
 		return nil, err
 	}
 	src.head = readHead(f)
 	if src.head.err != nil || src.head.more {
-		if _, err := f.Seek(0, io.SeekStart); err != nil {
+		if err := toText(f); err != nil {
 			return nil, err
 		}
 		src.format = formatOfLines(f)
@@ -131,6 +131,19 @@ func detect(path string) (*source, error) {
 	}
 	src.created = instant(src.head.fields["created_at"])
 	return src, nil
+}
+
+// toText goes to where the text of a file begins: behind the mark with which some
+// editors say that it is UTF-8.
+func toText(f *os.File) error {
+	mark := make([]byte, 3)
+	if n, err := f.ReadAt(mark, 0); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	} else if string(mark[:n]) != "\uFEFF" {
+		mark = nil
+	}
+	_, err := f.Seek(int64(len(mark)), io.SeekStart)
+	return err
 }
 
 // readHead looks at the first JSON value of a text.

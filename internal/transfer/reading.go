@@ -250,5 +250,12 @@ func (b *batch) flush() error {
 // open reads a source's file. The caller closes it.
 func (s *source) open() (*os.File, error) {
 	f, _, err := openRegular(s.path)
-	return f, err
+	if err != nil {
+		return nil, err
+	}
+	if err := toText(f); err != nil {
+		_ = f.Close() // it was read only
+		return nil, err
+	}
+	return f, nil
 }
