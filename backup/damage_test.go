@@ -14,8 +14,10 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sagestore/sagestore/tiers"
+	"github.com/sagestore/sagestore/tiers/tiertest"
 )
 
 // flips is how many bits are flipped, one at a time.
@@ -436,4 +438,38 @@ func FuzzManifest(f *testing.F) {
 			t.Fatalf("%s is not what is written of it", b)
 		}
 	})
+}
+
+// A backup that was published and has lost its manifest is told and kept: neither is it
+// under way, nor was it abandoned.
+func TestABackupWithoutItsManifestIsToldAndKept(t *testing.T) {
+	b, o := newBucket(), options(t)
+	clock := tiertest.NewClock(night)
+	o.Clock = clock
+	r := mustRepo(t, b, o)
+	lost := mustCreate(t, r, newStore(t, t.TempDir()))
+	delete(b.objects, lost.ID+"/"+manifestObject)
+	clock.Advance(30 * 24 * time.Hour)
+	next := mustCreate(t, r, newStore(t, t.TempDir()))
+	told := false
+	for e, err := range r.List(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.ID == lost.ID {
+			told = true
+			if !errors.Is(e.Err, tiers.ErrCorrupt) || !strings.Contains(e.Err.Error(), "manifest.json") {
+				t.Errorf("it is listed with %v", e.Err)
+			}
+		}
+	}
+	if _, there := b.objects[lost.ID+"/database.sqlite.zst"]; !told || !there {
+		t.Errorf("listed %v, there %v", told, there)
+	}
+	if e, err := r.Latest(t.Context()); err != nil || e.ID != next.ID {
+		t.Errorf("the latest is %s, %v", e.ID, err)
+	}
+	if _, err := r.Verify(t.Context(), lost.ID, false); !errors.Is(err, tiers.ErrCorrupt) && !errors.Is(err, tiers.ErrNotFound) {
+		t.Errorf("verify answers %v", err)
+	}
 }

@@ -54,6 +54,9 @@ func (r *Repo) entries(ctx context.Context) ([]Entry, error) {
 	var all []Entry
 	for _, id := range slices.Sorted(maps.Keys(objects)) {
 		if _, published := objects[id][manifestObject]; !published {
+			if wasPublished(objects[id]) {
+				all = append(all, Entry{ID: id, Manifest: Manifest{ID: id, Created: timeOf(id)}, Err: errNoManifest})
+			}
 			continue
 		}
 		e, err := r.entry(ctx, id, objects[id])
@@ -67,6 +70,17 @@ func (r *Repo) entries(ctx context.Context) ([]Entry, error) {
 	}
 	slices.SortStableFunc(all, newerFirst)
 	return all, nil
+}
+
+var errNoManifest = fmt.Errorf("%s: %w: it is missing", manifestObject, tiers.ErrCorrupt)
+
+// wasPublished tells from its marks that a backup was published once, and is not being
+// removed: one without a manifest has lost that.
+func wasPublished(objects map[string]int64) bool {
+	_, verified := objects[verifiedObject]
+	_, damaged := objects[damagedObject]
+	_, removing := objects[removingObject]
+	return (verified || damaged) && !removing
 }
 
 // newerFirst orders by number, since a clock may have been wrong.
@@ -259,6 +273,10 @@ func (r *Repo) remove(ctx context.Context, id string) error {
 	if err := r.at("remove " + id); err != nil {
 		return err
 	}
+	// From then on nobody takes it for one that has lost its manifest.
+	if err := r.putBytes(ctx, id+"/"+removingObject, nil); err != nil {
+		return err
+	}
 	if err := r.bucket.Delete(ctx, id+"/"+manifestObject); err != nil {
 		return err
 	}
@@ -266,7 +284,8 @@ func (r *Repo) remove(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	for _, object := range slices.Sorted(maps.Keys(objects[id])) {
+	delete(objects[id], removingObject)
+	for _, object := range append(slices.Sorted(maps.Keys(objects[id])), removingObject) {
 		if err := r.at("delete " + object); err != nil {
 			return err
 		}
@@ -286,7 +305,7 @@ func (r *Repo) sweep(ctx context.Context) error {
 	}
 	now := r.o.Clock.Now()
 	for id, names := range objects {
-		if _, published := names[manifestObject]; published || now.Sub(timeOf(id)).Abs() < r.o.Abandoned {
+		if _, published := names[manifestObject]; published || wasPublished(names) || now.Sub(timeOf(id)).Abs() < r.o.Abandoned {
 			continue
 		}
 		if err := r.remove(ctx, id); err != nil {

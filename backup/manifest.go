@@ -28,6 +28,7 @@ const (
 	manifestObject = "manifest.json"
 	verifiedObject = "verified.json"
 	damagedObject  = "damaged.txt" // what the last verification found wrong
+	removingObject = "removing.txt"
 )
 
 // Bounds of what is read before it is known to be sound.
@@ -325,7 +326,7 @@ func (m *Manifest) check() error {
 	if len(m.Parts) == 0 || len(m.Parts) > maxParts {
 		return bad("it has %d parts", len(m.Parts))
 	}
-	names, objects, paths := map[string]bool{}, map[string]bool{manifestObject: true, verifiedObject: true, damagedObject: true}, map[string]bool{}
+	names, objects, paths := map[string]bool{}, map[string]bool{manifestObject: true, verifiedObject: true, damagedObject: true, removingObject: true}, map[string]bool{}
 	for _, p := range m.Parts {
 		switch {
 		case !nameForm.MatchString(p.Name) || names[p.Name]:
