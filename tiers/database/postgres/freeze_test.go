@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -132,8 +133,19 @@ func TestLoadedCopyIsTheStoreAgain(t *testing.T) {
 	// The trigger, whose text names the schema, works under the new name.
 	must[tiers.Record](t)(s.Save(ctx, tiers.Record{Key: tiers.Key{Category: "c", Name: "d"}, Codec: "json", Value: []byte("1"), Index: &tiers.IndexText{Words: []string{"w"}}}, tiers.Cond{}))
 	must[tiers.Record](t)(s.Save(ctx, tiers.Record{Key: tiers.Key{Category: "c", Name: "d"}, Codec: "json", Value: []byte("2")}, tiers.Cond{}))
+	told := func() bool {
+		return slices.ContainsFunc(s.Diagnose(ctx), func(f tiers.Finding) bool {
+			return f.OK && strings.Contains(f.Message, replaced) && strings.Contains(f.Hint, "DROP SCHEMA "+replaced)
+		})
+	}
+	if !told() {
+		t.Errorf("nobody is told that %s is kept", replaced)
+	}
 	if _, err := s.write.Exec(ctx, "DROP SCHEMA "+replaced+" CASCADE"); err != nil {
 		t.Errorf("what was there before is not kept: %v", err)
+	}
+	if told() {
+		t.Errorf("%s is gone", replaced)
 	}
 	must[tiers.Record](t)(s.Save(ctx, tiers.Record{Key: tiers.Key{Category: "c", Name: "d"}, Codec: "json", Value: []byte("3"), Index: &tiers.IndexText{Words: []string{"w"}}}, tiers.Cond{}))
 	must[tiers.Record](t)(s.Save(ctx, tiers.Record{Key: tiers.Key{Category: "c", Name: "d"}, Codec: "json", Value: []byte("4")}, tiers.Cond{}))

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/sagestore/sagestore/tiers"
@@ -52,8 +53,9 @@ const (
 const (
 	longest = `SELECT coalesce(extract(epoch FROM max(clock_timestamp() - xact_start)), 0)::float8 FROM pg_stat_activity
 		WHERE datname = current_database() AND pid <> pg_backend_pid()`
-	connections = `SELECT count(*), current_setting('max_connections')::bigint FROM pg_stat_activity`
-	rubbish     = `SELECT coalesce(sum(n_dead_tup), 0)::bigint, coalesce(sum(n_live_tup), 0)::bigint, coalesce(sum(pg_total_relation_size(relid)), 0)::bigint
+	connections  = `SELECT count(*), current_setting('max_connections')::bigint FROM pg_stat_activity`
+	replacedOnes = `SELECT coalesce(array_agg(nspname::text ORDER BY nspname), '{}') FROM pg_namespace WHERE starts_with(nspname::text, $1)`
+	rubbish      = `SELECT coalesce(sum(n_dead_tup), 0)::bigint, coalesce(sum(n_live_tup), 0)::bigint, coalesce(sum(pg_total_relation_size(relid)), 0)::bigint
 		FROM pg_stat_user_tables WHERE schemaname = $1`
 )
 
@@ -139,6 +141,15 @@ func (t *Tier) findRubbish(ctx context.Context, q querier) (tiers.Finding, error
 	f := tiers.Finding{OK: dead < 100_000 || dead < 4*live, Subject: "room", Message: fmt.Sprintf("%d MiB, %d rows and %d replaced ones", size>>20, live, dead)}
 	if !f.OK {
 		f.Hint = "autovacuum does not keep up: check that it is on"
+		return f, err
+	}
+	var kept []string
+	if err == nil {
+		err = q.QueryRow(ctx, replacedOnes, t.beside("old", nil)).Scan(&kept)
+	}
+	if len(kept) > 0 {
+		f.Message += "; what restores replaced is kept in " + strings.Join(kept, ", ")
+		f.Hint = "when it is not needed any more: DROP SCHEMA " + kept[0] + " CASCADE"
 	}
 	return f, err
 }
