@@ -164,13 +164,18 @@ func (s *stage) stage(ctx context.Context) error {
 			s.credit += max(need, 0)
 			return nil
 		}
+		all := s.delta
 		s.rollback()
 		s.unlock()
-		if err := t.reserve(ctx, need); err != nil {
+		// What it needs grows when a value that it replaces leaves meanwhile. Who waits
+		// holds nothing, since others may wait for that.
+		t.room.give(s.credit)
+		s.credit = 0
+		if err := t.reserve(ctx, all); err != nil {
 			s.abort()
 			return t.fail(s.op, tiers.Key{}, err)
 		}
-		s.credit += need
+		s.credit = all
 	}
 }
 

@@ -169,8 +169,11 @@ func (t *Tier) write(ctx context.Context, w *write) (out outcome, err error) {
 			return out, nil
 		}
 		if err == nil {
+			// Who waits holds nothing, since others may wait for that.
+			t.room.give(credit)
+			credit = 0
 			if err = t.reserve(ctx, need); err == nil {
-				credit += need
+				credit = need
 				continue
 			}
 		}
@@ -182,7 +185,7 @@ func (t *Tier) write(ctx context.Context, w *write) (out outcome, err error) {
 	}
 }
 
-// attempt carries out w, or tells how much room is missing.
+// attempt carries out w, or tells how much room it needs.
 func (t *Tier) attempt(sh *shard, hash uint64, w *write, credit *int64, out *outcome) (done bool, need int64, err error) {
 	sh.Lock()
 	e, err := t.judge(sh, hash, w, out)
@@ -199,7 +202,7 @@ func (t *Tier) attempt(sh *shard, hash uint64, w *write, credit *int64, out *out
 	delta, names := cost(e, w)
 	if !t.room.take(delta - *credit) {
 		sh.Unlock()
-		return false, delta - *credit, nil
+		return false, delta, nil
 	}
 	old := t.carryOut(sh, hash, e, w, out)
 	sh.Unlock()
