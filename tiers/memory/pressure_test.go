@@ -481,6 +481,32 @@ func TestBatchesAreWholeUnderPressure(t *testing.T) {
 	checkBooks(t, m)
 }
 
+// What a batch needs grows while it waits, when values that it replaces leave memory. If
+// it kept what it had meanwhile, batches would wait for each other for ever.
+func TestBatchesThatWaitForRoomDoNotWaitForEachOther(t *testing.T) {
+	m := open(t, Config{Options: Options{Budget: 96 << 10}})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // normally a second or two
+	defer cancel()
+	var wg sync.WaitGroup
+	for g := range 12 {
+		wg.Go(func() {
+			for i := range 400 {
+				v := bytes.Repeat([]byte{byte(i), byte(g)}, 500)
+				rs := make([]tiers.Record, 6)
+				for j := range rs {
+					rs[j] = tiers.Record{Key: named(fmt.Sprint(g, j)), Value: v}
+				}
+				put(t, m, fmt.Sprint("filler", g, i), v)
+				if _, err := m.SaveMany(ctx, rs, nil); err != nil {
+					t.Errorf("batch %d: %v", i, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
 // manualClock stands still until it is told.
 type manualClock struct {
 	mu  sync.Mutex
