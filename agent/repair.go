@@ -198,7 +198,7 @@ func (e *edit) relist(ctx context.Context) error {
 	}
 	for key, raw := range heads {
 		h, bad := unread[headRecord](e.Store, raw)
-		if _, listed := unread[activeRecord](e.Store, active[key]); bad || h.Archived || !listed {
+		if _, missing := unread[activeRecord](e.Store, active[key]); bad || h.Archived || !missing {
 			continue
 		}
 		if err := e.save(ctx, e.conversations, atActive+e.au+"/"+key, activeRecord{h.Created}); err != nil {

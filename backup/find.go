@@ -23,28 +23,15 @@ const (
 	listHint     = "`sagestore backup list` shows those that are there"
 )
 
-// Latest answers the newest verified backup, of whichever store, or tiers.ErrNotFound,
-// which says why none of those that are there counts. [Repo.Choose] asks for that of one
-// store.
-func (r *Repo) Latest(ctx context.Context) (Entry, error) {
-	return r.newest(ctx, time.Time{})
-}
+// Latest answers the newest verified backup, or tiers.ErrNotFound, which says why none of
+// those that are there counts. Where there are backups of several stores it is
+// tiers.ErrConflict: [Repo.Choose] asks for that of one.
+func (r *Repo) Latest(ctx context.Context) (Entry, error) { return r.Choose(ctx, Choice{}) }
 
-// At answers the newest verified backup that is not younger than t, or
-// tiers.ErrNotFound, which names the oldest one or says why none counts.
-func (r *Repo) At(ctx context.Context, t time.Time) (Entry, error) { return r.newest(ctx, t) }
-
-func (r *Repo) newest(ctx context.Context, until time.Time) (Entry, error) {
-	all, err := r.entries(ctx)
-	if err != nil {
-		return Entry{}, fail("find backup", "", err)
-	}
-	for _, e := range all {
-		if e.counts() && !e.after(until) {
-			return e, nil
-		}
-	}
-	return Entry{}, fail("find backup", "", noneOf(all, until))
+// At answers the newest verified backup that is not younger than t, as [Repo.Latest]
+// does; tiers.ErrNotFound names the oldest one or says why none counts.
+func (r *Repo) At(ctx context.Context, t time.Time) (Entry, error) {
+	return r.Choose(ctx, Choice{Until: t})
 }
 
 // counts tells a backup that can be restored as it is.

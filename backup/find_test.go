@@ -76,7 +76,7 @@ func TestThatNoBackupCountsIsSaidWithItsCauseAndItsCure(t *testing.T) {
 		{"a part is missing", with(without(signed, first+"/database.sqlite.zst", second+"/database.sqlite.zst"), key), time.Time{}, "is missing", "copy it again"},
 		{"a newer version made them", with(newer, key), time.Time{}, "it has format 99", "newer version"},
 	} {
-		_, err := c.r.newest(t.Context(), c.until)
+		_, err := c.r.At(t.Context(), c.until)
 		if !errors.Is(err, tiers.ErrNotFound) {
 			t.Errorf("%s: %v", c.why, err)
 			continue

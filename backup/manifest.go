@@ -31,6 +31,15 @@ const (
 	removingObject = "removing.txt"
 )
 
+// isOwn tells the objects of a backup that are no parts of it.
+func isOwn(object string) bool {
+	switch object {
+	case manifestObject, verifiedObject, damagedObject, removingObject:
+		return true
+	}
+	return false
+}
+
 // Bounds of what is read before it is known to be sound.
 const (
 	maxManifest = 16 << 20
@@ -326,12 +335,12 @@ func (m *Manifest) check() error {
 	if len(m.Parts) == 0 || len(m.Parts) > maxParts {
 		return bad("it has %d parts", len(m.Parts))
 	}
-	names, objects, paths := map[string]bool{}, map[string]bool{manifestObject: true, verifiedObject: true, damagedObject: true, removingObject: true}, map[string]bool{}
+	names, objects, paths := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, p := range m.Parts {
 		switch {
 		case !nameForm.MatchString(p.Name) || names[p.Name]:
 			return bad("the name %.40q of a part", p.Name)
-		case checkObject(p.Object) != nil || path.Base(p.Object) != p.Object || objects[p.Object]:
+		case checkObject(p.Object) != nil || path.Base(p.Object) != p.Object || isOwn(p.Object) || objects[p.Object]:
 			return bad("part %s is in object %.80q", p.Name, p.Object)
 		case archive.CheckName(p.Path) != nil || paths[strings.ToLower(p.Path)]:
 			return bad("part %s goes to %.80q", p.Name, p.Path)

@@ -95,7 +95,7 @@ func (r *Repo) complete(ctx context.Context, m *Manifest) error {
 		missing[p.Object] = p.Name
 	}
 	for object := range objects[m.ID] {
-		if _, ok := missing[object]; !ok && object != manifestObject && object != verifiedObject && object != damagedObject && object != removingObject {
+		if _, ok := missing[object]; !ok && !isOwn(object) {
 			return fmt.Errorf("%w: object %.80q is no part of it", tiers.ErrCorrupt, object)
 		}
 		delete(missing, object)

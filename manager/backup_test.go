@@ -124,12 +124,14 @@ func TestABackupOfAnotherStoreIsRestoredOnlyWhenItIsMeant(t *testing.T) {
 		closeNow(t, m)
 	}
 	b := backupsOf(t, cfg(one))
-	newest := value[backup.Entry](t)(b.Repo().Latest(t.Context()))
+	_, err := b.Repo().Latest(t.Context())
+	wantError(t, err, tiers.ErrConflict, "the destination itself knows no store")
+	newest := value[backup.Entry](t)(backupsOf(t, cfg(two)).Show(t.Context(), backup.Latest))
 	own := value[backup.Entry](t)(b.Show(t.Context(), backup.Latest))
 	if own.ID == newest.ID || own.Manifest.Store != b.OwnStore(t.Context()) {
 		t.Errorf("the latest of the first is %s of %s", own.ID, own.Manifest.Store)
 	}
-	_, err := b.Restore(t.Context(), newest.ID, manager.RestoreOptions{})
+	_, err = b.Restore(t.Context(), newest.ID, manager.RestoreOptions{})
 	wantError(t, err, tiers.ErrConflict, "the backup is of another store")
 	_, err = backupsOf(t, cfg(t.TempDir())).Show(t.Context(), backup.Latest)
 	wantError(t, err, tiers.ErrConflict, "there is no store, and there are backups of two")

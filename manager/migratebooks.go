@@ -84,10 +84,12 @@ func (v *carriage) copyBooks(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := v.copySessions(ctx); err != nil {
+	err = takeOver(ctx, v, "sessions", v.from.c.system.ListSessions(ctx), func(all []tiers.Session) tiers.Books { return tiers.Books{Sessions: all} })
+	if err != nil {
 		return err
 	}
-	if err := v.copyDecisions(ctx); err != nil {
+	err = takeOver(ctx, v, "transactions", v.from.carrier.Decisions(ctx), func(all []tiers.Decision) tiers.Books { return tiers.Books{Decisions: all} })
+	if err != nil {
 		return err
 	}
 	if err := v.copyRows(ctx); err != nil {
@@ -99,48 +101,22 @@ func (v *carriage) copyBooks(ctx context.Context) error {
 	return v.copyFacts(ctx)
 }
 
-func (v *carriage) copySessions(ctx context.Context) error {
-	var chunk []tiers.Session
+// takeOver brings all of one kind to the target, in chunks.
+func takeOver[T any](ctx context.Context, v *carriage, what string, all iter.Seq2[T, error], books func([]T) tiers.Books) error {
+	var chunk []T
 	n := int64(0)
 	flush := func() error {
 		n += int64(len(chunk))
-		err := v.to.carrier.TakeOver(ctx, tiers.Books{Sessions: chunk})
+		err := v.to.carrier.TakeOver(ctx, books(chunk))
 		chunk = nil
-		v.tell("copy", "sessions", n, 0)
+		v.tell("copy", what, n, 0)
 		return err
 	}
-	for s, err := range v.from.c.system.ListSessions(ctx) {
+	for one, err := range all {
 		if err != nil {
 			return err
 		}
-		if chunk = append(chunk, s); len(chunk) < moveBatch {
-			continue
-		}
-		if err := flush(); err != nil {
-			return err
-		}
-	}
-	if len(chunk) == 0 {
-		return nil
-	}
-	return flush()
-}
-
-func (v *carriage) copyDecisions(ctx context.Context) error {
-	var chunk []tiers.Decision
-	n := int64(0)
-	flush := func() error {
-		n += int64(len(chunk))
-		err := v.to.carrier.TakeOver(ctx, tiers.Books{Decisions: chunk})
-		chunk = nil
-		v.tell("copy", "transactions", n, 0)
-		return err
-	}
-	for d, err := range v.from.carrier.Decisions(ctx) {
-		if err != nil {
-			return err
-		}
-		if chunk = append(chunk, d); len(chunk) < moveBatch {
+		if chunk = append(chunk, one); len(chunk) < moveBatch {
 			continue
 		}
 		if err := flush(); err != nil {

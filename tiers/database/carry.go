@@ -59,37 +59,25 @@ func (t *Tier) Queue(ctx context.Context, after uint64, limit int) (all []tiers.
 
 // Decisions implements tiers.Carrier.
 func (t *Tier) Decisions(ctx context.Context) iter.Seq2[tiers.Decision, error] {
-	return func(yield func(tiers.Decision, error) bool) {
-		for last := ""; ; {
-			var page []tiers.Decision
-			err := t.read(ctx, func(c *conn) (err error) {
-				page, err = rows(ctx, c, decidedAfter, []driver.Value{last}, func(row []driver.Value) (d tiers.Decision, err error) {
-					d.ID, _ = row[0].(string)
-					d.At = time.Unix(intAt(row, 1), 0).UTC()
-					return d, nil
-				})
-				return err
+	return engine.Decisions(func(after string) (page []tiers.Decision, err error) {
+		err = t.read(ctx, func(c *conn) (err error) {
+			page, err = rows(ctx, c, decidedAfter, []driver.Value{after}, func(row []driver.Value) (d tiers.Decision, err error) {
+				d.ID, _ = row[0].(string)
+				d.At = time.Unix(intAt(row, 1), 0).UTC()
+				return d, nil
 			})
-			if err != nil {
-				yield(tiers.Decision{}, t.failed("list transactions", tiers.Key{}, err))
-				return
-			}
-			for _, d := range page {
-				if !yield(d, nil) {
-					return
-				}
-			}
-			if len(page) == 0 {
-				return
-			}
-			last = page[len(page)-1].ID
+			return err
+		})
+		if err != nil {
+			return nil, t.failed("list transactions", tiers.Key{}, err)
 		}
-	}
+		return page, nil
+	})
 }
 
 // TakeOver implements tiers.Carrier.
 func (t *Tier) TakeOver(ctx context.Context, b tiers.Books) error {
-	if err := t.checkBooks(&b); err != nil {
+	if err := engine.CheckBooks(&b, checkID, t.checkRow); err != nil {
 		return t.failed("take over", tiers.Key{}, err)
 	}
 	bytes := 128 * (len(b.Sessions) + len(b.Decisions))
@@ -104,25 +92,6 @@ func (t *Tier) TakeOver(ctx context.Context, b tiers.Books) error {
 		return t.failed("take over", tiers.Key{}, err)
 	}
 	return nil
-}
-
-func (t *Tier) checkBooks(b *tiers.Books) error {
-	for _, s := range b.Sessions {
-		if err := checkSession(s.Namespace, s.ID); err != nil {
-			return err
-		}
-	}
-	for _, d := range b.Decisions {
-		if err := checkID(d.ID); err != nil {
-			return err
-		}
-	}
-	for i := range b.Rows {
-		if err := t.checkRow(&b.Rows[i]); err != nil {
-			return err
-		}
-	}
-	return engine.CheckMarks(b.Marks)
 }
 
 func (x *tx) takeOver(in *tiers.Books) error {

@@ -61,16 +61,9 @@ func (x *tx) start(namespace, id string) (tiers.Session, error) {
 	return x.keep(tiers.Session{Namespace: namespace, ID: id, Generation: 1, Started: now, Seen: now})
 }
 
-func checkSession(namespace, id string) error {
-	if err := tiers.CheckNamespace(namespace); err != nil {
-		return err
-	}
-	return tiers.CheckName(id)
-}
-
 // StartSession implements tiers.Sessions.
 func (t *Tier) StartSession(ctx context.Context, namespace, id string) (tiers.Session, error) {
-	if err := checkSession(namespace, id); err != nil {
+	if err := engine.CheckSession(namespace, id); err != nil {
 		return tiers.Session{}, t.fail("start session", tiers.Key{}, err)
 	}
 	// Most sessions are there: they cost a read.
@@ -118,7 +111,7 @@ func (t *Tier) SeenSessions(ctx context.Context, seen []tiers.Session) error {
 
 // EndSession implements tiers.Sessions.
 func (t *Tier) EndSession(ctx context.Context, namespace, id string, idleSince time.Time) (s tiers.Session, existed bool, err error) {
-	if err := checkSession(namespace, id); err != nil {
+	if err := engine.CheckSession(namespace, id); err != nil {
 		return s, false, t.fail("end session", tiers.Key{}, err)
 	}
 	var was bool
@@ -140,7 +133,7 @@ func (t *Tier) EndSession(ctx context.Context, namespace, id string, idleSince t
 
 // ReopenSession implements tiers.Sessions.
 func (t *Tier) ReopenSession(ctx context.Context, namespace, id string) (tiers.Session, error) {
-	if err := checkSession(namespace, id); err != nil {
+	if err := engine.CheckSession(namespace, id); err != nil {
 		return tiers.Session{}, t.fail("reopen session", tiers.Key{}, err)
 	}
 	return t.changeSession(ctx, "reopen session", func(tx *tx) (tiers.Session, error) {

@@ -54,34 +54,23 @@ func (t *Tier) Queue(ctx context.Context, after uint64, limit int) ([]tiers.Row,
 
 // Decisions implements tiers.Carrier.
 func (t *Tier) Decisions(ctx context.Context) iter.Seq2[tiers.Decision, error] {
-	return func(yield func(tiers.Decision, error) bool) {
-		for last := ""; ; {
-			page, err := ask(ctx, t, func(row pgx.CollectableRow) (d tiers.Decision, err error) {
-				var at int64
-				err = row.Scan(&d.ID, &at)
-				d.At = tiers.FromMicro(at).Truncate(time.Second)
-				return d, err
-			}, decidedAfter, last)
-			if err != nil {
-				yield(tiers.Decision{}, t.failed("list transactions", tiers.Key{}, err))
-				return
-			}
-			for _, d := range page {
-				if !yield(d, nil) {
-					return
-				}
-			}
-			if len(page) == 0 {
-				return
-			}
-			last = page[len(page)-1].ID
+	return engine.Decisions(func(after string) ([]tiers.Decision, error) {
+		page, err := ask(ctx, t, func(row pgx.CollectableRow) (d tiers.Decision, err error) {
+			var at int64
+			err = row.Scan(&d.ID, &at)
+			d.At = tiers.FromMicro(at).Truncate(time.Second)
+			return d, err
+		}, decidedAfter, after)
+		if err != nil {
+			return nil, t.failed("list transactions", tiers.Key{}, err)
 		}
-	}
+		return page, nil
+	})
 }
 
 // TakeOver implements tiers.Carrier.
 func (t *Tier) TakeOver(ctx context.Context, b tiers.Books) error {
-	if err := checkBooks(&b); err != nil {
+	if err := engine.CheckBooks(&b, checkID, checkRow); err != nil {
 		return t.failed("take over", tiers.Key{}, err)
 	}
 	bytes := 128 * (len(b.Sessions) + len(b.Decisions))
@@ -118,25 +107,6 @@ func (t *Tier) TakeOver(ctx context.Context, b tiers.Books) error {
 		return t.failed("take over", tiers.Key{}, err)
 	}
 	return nil
-}
-
-func checkBooks(b *tiers.Books) error {
-	for _, s := range b.Sessions {
-		if err := checkSession(s.Namespace, s.ID); err != nil {
-			return err
-		}
-	}
-	for _, d := range b.Decisions {
-		if err := checkID(d.ID); err != nil {
-			return err
-		}
-	}
-	for i := range b.Rows {
-		if err := checkRow(&b.Rows[i]); err != nil {
-			return err
-		}
-	}
-	return engine.CheckMarks(b.Marks)
 }
 
 func (x *tx) takeOver(b *tiers.Books) error {

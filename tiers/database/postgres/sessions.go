@@ -110,16 +110,9 @@ func (x *tx) writeSessions(b *pgx.Batch) {
 	b.Queue(x.w.t.sql(seeSessions), append(cols.args(), seen)...)
 }
 
-func checkSession(namespace, id string) error {
-	if err := tiers.CheckNamespace(namespace); err != nil {
-		return err
-	}
-	return tiers.CheckName(id)
-}
-
 // StartSession implements tiers.Sessions.
 func (t *Tier) StartSession(ctx context.Context, namespace, id string) (tiers.Session, error) {
-	if err := checkSession(namespace, id); err != nil {
+	if err := engine.CheckSession(namespace, id); err != nil {
 		return tiers.Session{}, t.fail("start session", tiers.Key{}, err)
 	}
 	// Most sessions are there: they cost a read.
@@ -144,7 +137,7 @@ func (t *Tier) SeenSessions(ctx context.Context, seen []tiers.Session) error {
 	if len(seen) == 0 {
 		return engine.Over(ctx)
 	}
-	all := slices.DeleteFunc(slices.Clone(seen), func(s tiers.Session) bool { return checkSession(s.Namespace, s.ID) != nil })
+	all := slices.DeleteFunc(slices.Clone(seen), func(s tiers.Session) bool { return engine.CheckSession(s.Namespace, s.ID) != nil })
 	err := t.writer.do(ctx, &job{bytes: 64 * len(all), run: func(x *tx) error {
 		n := len(x.seen)
 		x.change(func() { x.seen = x.seen[:n] })
@@ -159,7 +152,7 @@ func (t *Tier) SeenSessions(ctx context.Context, seen []tiers.Session) error {
 
 // EndSession implements tiers.Sessions.
 func (t *Tier) EndSession(ctx context.Context, namespace, id string, idleSince time.Time) (s tiers.Session, existed bool, err error) {
-	if err := checkSession(namespace, id); err != nil {
+	if err := engine.CheckSession(namespace, id); err != nil {
 		return s, false, t.fail("end session", tiers.Key{}, err)
 	}
 	var was bool
@@ -181,7 +174,7 @@ func (t *Tier) EndSession(ctx context.Context, namespace, id string, idleSince t
 
 // ReopenSession implements tiers.Sessions.
 func (t *Tier) ReopenSession(ctx context.Context, namespace, id string) (tiers.Session, error) {
-	if err := checkSession(namespace, id); err != nil {
+	if err := engine.CheckSession(namespace, id); err != nil {
 		return tiers.Session{}, t.fail("reopen session", tiers.Key{}, err)
 	}
 	k := sessionKey{namespace, id}
