@@ -169,6 +169,19 @@ func overlay(t *testing.T, edits []edit) string {
 
 // TestABrokenStoreIsFound breaks the store in several ways: all of them in CI or
 // with SAGESTORE_MUTATIONS set, some of them else.
+// A mutation that no longer fits would break nothing, and nobody would notice until it
+// is looked for.
+func TestWhatMutationsReplaceIsThere(t *testing.T) {
+	for _, m := range mutations() {
+		for _, e := range m.edits {
+			source, err := os.ReadFile(filepath.Join("..", "..", e.file))
+			if err != nil || !strings.Contains(string(source), e.old) {
+				t.Errorf("%s: %s does not hold what is to be replaced: %v", m.why, e.file, err)
+			}
+		}
+	}
+}
+
 func TestABrokenStoreIsFound(t *testing.T) {
 	all := os.Getenv("CI") == "true" || os.Getenv("SAGESTORE_MUTATIONS") != ""
 	long := os.Getenv("SAGESTORE_MUTATIONS") != ""
