@@ -76,7 +76,7 @@ type txWrite struct {
 	Key      int
 	Deleted  bool
 	TTL      time.Duration // of a record
-	Reserved int           // of a row: how far above the last version, 0 for not at all
+	Reserved int           // of a row: how far above what the tier has held of the key, 0 for not at all
 }
 
 func (s txStep) String() string {
@@ -342,7 +342,8 @@ func (m *txMachine) rows(ws []txWrite) (rows []tiers.Row) {
 		row.TTL = 0
 		if w.Reserved > 0 {
 			row.Reserved = true
-			row.Version = max(m.now.rowVersion(row.Name), 1_000_000) + tiers.Version(w.Reserved) - 1
+			// above all that the tier has held of the key; what waits may be above it
+			row.Version = max(m.now.there[row.Name].Version, 1_000_000) + tiers.Version(w.Reserved)
 		}
 		rows = append(rows, row)
 	}
