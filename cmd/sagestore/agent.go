@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -17,21 +18,29 @@ import (
 
 func (a *app) agentCommand() *cobra.Command {
 	return group("agent", "Show, repair and delete agents",
-		`An agent is what a program keeps with package agent: its state, its conversations and
-its checkpoints.`,
+		`An agent is what a program keeps with package agent: its state, its fields, its
+conversations and its checkpoints.`,
 		a.agentListCommand(), a.agentShowCommand(), a.agentRepairCommand(), a.agentDeleteCommand())
 }
 
 // withAgents opens the store for fn, unless nobody could share its agents.
 func (a *app) withAgents(ctx context.Context, fn func(s *agent.Store) error) error {
 	return a.with(ctx, func(m *manager.Manager) error {
-		for _, name := range agentCategories() {
-			if err := refuseCategory(m, name); err != nil {
-				return err
-			}
+		if err := reachAgents(m); err != nil {
+			return err
 		}
 		return fn(agent.New(m))
 	})
+}
+
+// reachAgents refuses a store nobody could share the agents of.
+func reachAgents(m *manager.Manager) error {
+	for _, name := range agentCategories() {
+		if err := refuseCategory(m, name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // agentFlags adds the flags that commands about agents have in common.
@@ -131,7 +140,8 @@ func (a *app) agentShowCommand() *cobra.Command {
 		Use:   "show ID",
 		Short: "Show an agent",
 		Long: `Show an agent: what it is, its configuration, what it remembers apart from its
-conversations, and how many conversations and checkpoints it has.`,
+conversations, and how many conversations and checkpoints it has. What programs keep
+for it in fields is part of the text, and not of the JSON.`,
 		Example: `  sagestore agent show support
   sagestore agent show support --json`,
 		Args: count(1, 1),
@@ -199,11 +209,22 @@ func (a *app) printAgent(ctx context.Context, s *agent.Store, st *agent.State) e
 	p.line("version", fmt.Sprint(st.Version))
 	p.line("created", instant(st.Created))
 	p.line("changed", instant(st.Modified))
+	fields, unread := s.Fields(st.ID).LoadAll(ctx)
+	p.fields(fields)
 	conversations, checkpoints, err := holdings(ctx, s, st.ID)
 	p.line("conversations", fmt.Sprintf("%d, %d of them active", conversations, len(st.Active)))
 	p.line("checkpoints", fmt.Sprint(checkpoints))
 	_, printing := a.out.Write(p.Bytes())
-	return errors.Join(printing, err)
+	return errors.Join(printing, unread, err)
+}
+
+// fields prints what programs keep for an agent apart from its state.
+func (p *properties) fields(all map[string]json.RawMessage) {
+	title := "fields"
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		p.line(title, oneline.Of(name)+" = "+oneline.Of(string(all[name])))
+		title = ""
+	}
 }
 
 // holdings answers how many conversations and checkpoints an agent has, those that
@@ -246,8 +267,8 @@ func (a *app) agentDeleteCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "delete ID",
 		Short: "Delete an agent with all that belongs to it",
-		Long: `Delete an agent with its conversations, their messages and its checkpoints. It asks
-before, unless --yes is given. An agent that is not there is no error.`,
+		Long: `Delete an agent with its fields, its conversations, their messages and its
+checkpoints. It asks before, unless --yes is given. An agent that is not there is no error.`,
 		Example: `  sagestore agent delete support --dry-run
   sagestore agent delete support --yes`,
 		Args: count(1, 1),
@@ -258,6 +279,9 @@ before, unless --yes is given. An agent that is not there is no error.`,
 					return err
 				}
 				what := fmt.Sprintf("delete agent %q with %d conversations and %d checkpoints", args[0], conversations, checkpoints)
+				if fields, _ := s.Fields(args[0]).LoadAll(c.Context()); len(fields) > 0 { // what can't be read is deleted as well
+					what = fmt.Sprintf("delete agent %q with %d fields, %d conversations and %d checkpoints", args[0], len(fields), conversations, checkpoints)
+				}
 				if proceed, err := d.may(c.Context(), a, what); err != nil || !proceed {
 					return err
 				}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/sagestore/sagestore/agent"
 	"github.com/sagestore/sagestore/internal/transfer"
+	"github.com/sagestore/sagestore/manager"
 	"github.com/sagestore/sagestore/session"
 )
 
@@ -50,14 +52,45 @@ func (a *app) writeTo(path []string, fn func(w io.Writer) error) (err error) {
 	return fn(f)
 }
 
+// export writes lines, and prints how many of what where they are not what it prints.
+func (a *app) export(path []string, fn func(w io.Writer) (transfer.Written, error)) error {
+	var done transfer.Written
+	err := a.writeTo(path, func(w io.Writer) (err error) {
+		done, err = fn(w)
+		return err
+	})
+	if len(path) == 0 || done == (transfer.Written{}) {
+		return err
+	}
+	t := table{columns: []column{{title: "", shrink: true}, {title: "WRITTEN", right: true}}}
+	for _, row := range []struct {
+		name string
+		n    int
+	}{
+		{"agents", done.Agents},
+		{"conversations", done.Conversations},
+		{"messages", done.Messages},
+		{"checkpoints", done.Checkpoints},
+		{"fields", done.Fields},
+		{"sessions", done.Sessions},
+		{"events", done.Events},
+	} {
+		if row.n > 0 {
+			t.add(row.name, fmt.Sprint(row.n))
+		}
+	}
+	return errors.Join(err, a.printTable(t))
+}
+
 func (a *app) exportAgentCommand() *cobra.Command {
 	var format string
 	var bare bool
 	c := &cobra.Command{
 		Use:   "agent ID [FILE]",
 		Short: "Write an agent with all that belongs to it",
-		Long: `Write an agent with its conversations and their messages, and with its checkpoints, to
-standard output or to FILE, which must not be there. Markdown leaves checkpoints out.`,
+		Long: `Write an agent with its fields, its conversations and their messages, and with its
+checkpoints, to standard output or to FILE, which must not be there. ID may also be the
+key of fields that no agent has. Markdown leaves checkpoints out.`,
 		Example: `  sagestore export agent support >support.jsonl
   sagestore export agent support --format markdown`,
 		Args: count(1, 2),
@@ -66,21 +99,35 @@ standard output or to FILE, which must not be there. Markdown leaves checkpoints
 			if err != nil {
 				return err
 			}
-			return a.withAgents(c.Context(), func(s *agent.Store) error {
-				if _, err := s.Load(c.Context(), args[0]); err != nil {
-					return err // before there is a file
+			return a.with(c.Context(), func(m *manager.Manager) error {
+				if err := reachAgents(m); err != nil {
+					return err
 				}
-				return a.writeTo(args[1:], func(w io.Writer) error {
-					if markdown {
-						return transfer.AgentMarkdown(c.Context(), s, args[0], w)
-					}
-					return transfer.ExportAgent(c.Context(), s, args[0], w, !bare)
-				})
+				return a.exportAgent(c.Context(), m, args, markdown, !bare)
 			})
 		},
 	}
 	c.Flags().BoolVar(&bare, "no-checkpoints", false, "leave checkpoints out")
 	return a.exportFlags(c, &format)
+}
+
+func (a *app) exportAgent(ctx context.Context, m *manager.Manager, args []string, markdown, checkpoints bool) error {
+	s, id := agent.New(m), args[0]
+	if markdown {
+		if _, err := s.Load(ctx, id); err != nil {
+			return err // before there is a file
+		}
+		return a.writeTo(args[1:], func(w io.Writer) error { return transfer.AgentMarkdown(ctx, s, id, w) })
+	}
+	if err := transfer.Exportable(ctx, s, id); err != nil {
+		return err
+	}
+	if refuseCategory(m, fieldsCategory) != nil {
+		_, _ = fmt.Fprintf(a.err, "sagestore: fields are left out: the category %s lives in the memory of other programs\n", fieldsCategory)
+	}
+	return a.export(args[1:], func(w io.Writer) (transfer.Written, error) {
+		return transfer.ExportAgent(ctx, s, id, w, checkpoints)
+	})
 }
 
 func (a *app) exportConversationCommand() *cobra.Command {
@@ -101,10 +148,10 @@ be there.`,
 				if _, err := s.LoadConversation(c.Context(), args[0], agent.Page{Limit: 1}); err != nil {
 					return err // before there is a file
 				}
-				return a.writeTo(args[1:], func(w io.Writer) error {
-					if markdown {
-						return transfer.ConversationMarkdown(c.Context(), s, args[0], w)
-					}
+				if markdown {
+					return a.writeTo(args[1:], func(w io.Writer) error { return transfer.ConversationMarkdown(c.Context(), s, args[0], w) })
+				}
+				return a.export(args[1:], func(w io.Writer) (transfer.Written, error) {
 					return transfer.ExportConversation(c.Context(), s, args[0], w)
 				})
 			})
@@ -138,10 +185,8 @@ func (a *app) exportSession(ctx context.Context, s *session.Store, args []string
 	if _, err := s.Info(ctx, args[0]); err != nil {
 		return err // before there is a file
 	}
-	return a.writeTo(args[1:], func(w io.Writer) error {
-		if markdown {
-			return transfer.SessionMarkdown(ctx, s, args[0], w)
-		}
-		return transfer.ExportSession(ctx, s, args[0], w)
-	})
+	if markdown {
+		return a.writeTo(args[1:], func(w io.Writer) error { return transfer.SessionMarkdown(ctx, s, args[0], w) })
+	}
+	return a.export(args[1:], func(w io.Writer) (transfer.Written, error) { return transfer.ExportSession(ctx, s, args[0], w) })
 }

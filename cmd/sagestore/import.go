@@ -59,6 +59,9 @@ can be done again. An agent that is there gets a checkpoint before its first cha
 	return c
 }
 
+// fieldsCategory is the one that fields of agents are in.
+const fieldsCategory = "agent.fields"
+
 // agentCategories answers those that agents, conversations and checkpoints are in.
 func agentCategories() []string {
 	return []string{"agent.state", "agent.conversations", "agent.checkpoints"}
@@ -67,6 +70,10 @@ func agentCategories() []string {
 func (a *app) importPaths(ctx context.Context, m *manager.Manager, paths []string, o transfer.Options) error {
 	plan := manager.ConfigOf(m).Checkpoints
 	o.Agents, o.Sessions, o.Clock = agent.New(m), session.New(m), manager.ClockOf(m)
+	if refuseCategory(m, fieldsCategory) != nil { // which is a fault of the file that has some
+		o.NoFields = tiers.Hint(fmt.Errorf("the category %s lives in the memory of one process, where fields would be lost", fieldsCategory),
+			"change its tier in the configuration")
+	}
 	plan.Max = 1 << 30 // what comes in is not to drive out what is there
 	if err := o.Agents.SetCheckpoints(plan); err != nil {
 		return err

@@ -4,53 +4,118 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"slices"
 
 	"github.com/sagestore/sagestore/agent"
 	"github.com/sagestore/sagestore/serializer"
 	"github.com/sagestore/sagestore/session"
+	"github.com/sagestore/sagestore/tiers"
 )
+
+// Written is what an export has written.
+type Written struct {
+	Agents, Fields, Conversations, Messages, Checkpoints, Sessions, Events int
+}
 
 // lines writes JSON Lines.
 type lines struct {
-	w io.Writer
+	w    io.Writer
+	done Written
 }
 
-func (l lines) write(v any) error {
+// write writes a line, and counts it.
+func (l *lines) write(v ownLine, n *int) error {
 	b, err := serializer.JSON().Append(nil, v)
 	if err == nil {
 		_, err = l.w.Write(append(b, '\n'))
 	}
+	if err == nil && n != nil {
+		*n++
+	}
 	return err
 }
 
-// ExportAgent writes an agent with its conversations, and with its checkpoints if
-// asked for, as JSON Lines that [Import] takes. What can't be read is left out, and
-// part of the error; the rest is written. An export of what came in from one has the
+func (l *lines) begin() error { return l.write(ownLine{Format: ownFormat}, nil) }
+
+// ExportAgent writes an agent with its fields and its conversations, and with its
+// checkpoints if asked for, as JSON Lines that [Import] takes; of a key that no agent
+// has it writes the fields. What can't be read is left out, and part of the error; the
+// rest is written. An export of what came in from one has the
 // same bytes but for number, sha256, size and stored of checkpoints, which are of the
 // store that they are in.
-func ExportAgent(ctx context.Context, s *agent.Store, id string, w io.Writer, checkpoints bool) error {
+func ExportAgent(ctx context.Context, s *agent.Store, id string, w io.Writer, checkpoints bool) (Written, error) {
+	l := &lines{w: w}
+	err := l.agent(ctx, s, id, checkpoints)
+	return l.done, err
+}
+
+// Exportable answers nil if there is something that [ExportAgent] writes.
+func Exportable(ctx context.Context, s *agent.Store, id string) error {
+	_, err := s.Load(ctx, id)
+	if errors.Is(err, tiers.ErrNotFound) {
+		if there, looking := s.Fields(id).Exists(ctx); there || looking != nil {
+			return looking
+		}
+	}
+	return err
+}
+
+func (l *lines) agent(ctx context.Context, s *agent.Store, id string, checkpoints bool) error {
+	var bad []error
 	a, err := s.Load(ctx, id)
-	if err != nil {
+	switch {
+	case errors.Is(err, tiers.ErrNotFound):
+		if err := Exportable(ctx, s, id); err != nil {
+			return err
+		}
+		err := errors.Join(l.begin(), l.fields(ctx, s, id, &bad))
+		return errors.Join(append(bad, err)...)
+	case err != nil:
 		return err
 	}
-	l := lines{w}
 	a.Revision, a.Repaired, a.Active = 0, nil, nil
-	if err := errors.Join(l.write(ownLine{Format: ownFormat}), l.write(ownLine{Agent: a})); err != nil {
+	if err := errors.Join(l.begin(), l.write(ownLine{Agent: a}, &l.done.Agents), l.fields(ctx, s, id, &bad)); err != nil {
 		return err
 	}
-	ids, bad, err := conversationIDs(ctx, s, id)
+	ids, missed, err := conversationIDs(ctx, s, id)
 	if err != nil {
 		return err
 	}
+	bad = append(bad, missed...)
 	for _, c := range ids {
 		if err := l.conversation(ctx, s, c, &bad); err != nil {
 			return err
 		}
 	}
-	if !checkpoints {
-		return errors.Join(bad...)
+	if checkpoints {
+		if err := l.checkpoints(ctx, s, id, &bad); err != nil {
+			return err
+		}
 	}
+	return errors.Join(bad...)
+}
+
+// fields writes those of a key, in the order of their names.
+func (l *lines) fields(ctx context.Context, s *agent.Store, key string, bad *[]error) error {
+	all, err := s.Fields(key).LoadAll(ctx)
+	switch {
+	case all == nil:
+		return err
+	case err != nil:
+		*bad = append(*bad, err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if err := l.write(ownLine{Field: &ownField{key, name, all[name]}}, &l.done.Fields); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkpoints writes those of an agent, the oldest first, so that they are in order
+// again.
+func (l *lines) checkpoints(ctx context.Context, s *agent.Store, id string, bad *[]error) error {
 	var all []string
 	for c, err := range s.Checkpoints(ctx, id, agent.After{}) {
 		switch {
@@ -59,13 +124,13 @@ func ExportAgent(ctx context.Context, s *agent.Store, id string, w io.Writer, ch
 		case c.Number == 0:
 			return err
 		default:
-			bad = append(bad, err)
+			*bad = append(*bad, err)
 		}
 	}
-	for _, one := range slices.Backward(all) { // the oldest first, so that they are in order again
+	for _, one := range slices.Backward(all) {
 		c, err := s.LoadCheckpoint(ctx, id, one)
 		if err != nil {
-			bad = append(bad, err)
+			*bad = append(*bad, err)
 			continue
 		}
 		if c.State != nil {
@@ -74,11 +139,11 @@ func ExportAgent(ctx context.Context, s *agent.Store, id string, w io.Writer, ch
 		for _, conv := range c.Conversations {
 			conv.Revision = 0
 		}
-		if err := l.write(ownLine{Checkpoint: c}); err != nil {
+		if err := l.write(ownLine{Checkpoint: c}, &l.done.Checkpoints); err != nil {
 			return err
 		}
 	}
-	return errors.Join(bad...)
+	return nil
 }
 
 // conversationIDs answers those of an agent, and what can't be read.
@@ -98,14 +163,19 @@ func conversationIDs(ctx context.Context, s *agent.Store, id string) (ids []stri
 
 // ExportSession writes a session with its user, its context, preferences and history, as
 // far as they have not expired, and with its events, as JSON Lines that [Import] takes.
-func ExportSession(ctx context.Context, s *session.Store, id string, w io.Writer) error {
+func ExportSession(ctx context.Context, s *session.Store, id string, w io.Writer) (Written, error) {
+	l := &lines{w: w}
+	err := l.session(ctx, s, id)
+	return l.done, err
+}
+
+func (l *lines) session(ctx context.Context, s *session.Store, id string) error {
 	st, bad := s.Load(ctx, id)
 	if st.SessionID == "" {
 		return bad
 	}
 	st.Expired = nil
-	l := lines{w}
-	if err := errors.Join(l.write(ownLine{Format: ownFormat}), l.write(ownLine{Session: &st})); err != nil {
+	if err := errors.Join(l.begin(), l.write(ownLine{Session: &st}, &l.done.Sessions)); err != nil {
 		return err
 	}
 	for e, err := range s.Events(ctx, id, 0) {
@@ -118,7 +188,7 @@ func ExportSession(ctx context.Context, s *session.Store, id string, w io.Writer
 		}
 		text, err := e.MarshalJSON()
 		if err == nil {
-			err = l.write(ownLine{Event: text})
+			err = l.write(ownLine{Event: text}, &l.done.Events)
 		}
 		if err != nil {
 			return err
@@ -128,27 +198,27 @@ func ExportSession(ctx context.Context, s *session.Store, id string, w io.Writer
 }
 
 // ExportConversation writes a conversation as JSON Lines that [Import] takes.
-func ExportConversation(ctx context.Context, s *agent.Store, id string, w io.Writer) error {
-	l := lines{w}
-	if err := l.write(ownLine{Format: ownFormat}); err != nil {
-		return err
+func ExportConversation(ctx context.Context, s *agent.Store, id string, w io.Writer) (Written, error) {
+	l := &lines{w: w}
+	if err := l.begin(); err != nil {
+		return l.done, err
 	}
 	var bad []error
 	if err := l.conversation(ctx, s, id, &bad); err != nil {
-		return err
+		return l.done, err
 	}
-	return errors.Join(bad...)
+	return l.done, errors.Join(bad...)
 }
 
 // conversation writes a head, and then its messages page by page.
-func (l lines) conversation(ctx context.Context, s *agent.Store, id string, bad *[]error) error {
+func (l *lines) conversation(ctx context.Context, s *agent.Store, id string, bad *[]error) error {
 	return pages(ctx, s, id, bad, func(c *agent.Conversation) error {
 		head := *c
 		head.Messages, head.Revision = nil, 0
-		return l.write(ownLine{Conversation: &head})
+		return l.write(ownLine{Conversation: &head}, &l.done.Conversations)
 	}, func(m agent.Message) error {
 		m.Seq = 0
-		return l.write(ownLine{Message: &ownMessage{id, m}})
+		return l.write(ownLine{Message: &ownMessage{id, m}}, &l.done.Messages)
 	})
 }
 

@@ -92,6 +92,7 @@ type found struct {
 type fields struct {
 	key    string
 	values map[string]json.RawMessage
+	lines  map[string]int // of the file, by name; nil: all of it
 }
 
 // derived answers an id that depends on nothing but the parts.

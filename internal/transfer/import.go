@@ -2,6 +2,7 @@ package transfer
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -20,6 +21,8 @@ type Options struct {
 	Owner   string // agent of conversations whose format names none; "": named after the format
 	DryRun  bool   // only say what there is, and what of it is new
 	Replace bool   // an agent or a field that is there and differs becomes what the file says
+
+	NoFields error // why fields can't be brought in; nil: they can
 
 	Fault    func(Fault)                          // what was left out; nil: only counted
 	Remark   func(text string)                    // what somebody might want to know
@@ -61,12 +64,13 @@ type importer struct {
 	agents *agent.Store
 	sum    Summary
 
-	made     map[string]bool      // agents that this run has made
-	before   map[string]bool      // agents of which there is a checkpoint from before
-	there    map[string]bool      // agents that were there
-	current  *standing            // the conversation that messages come in for
-	seen     map[string]bool      // conversations that were counted
-	kept     map[string]*standing // what they would hold, in a dry run
+	made     map[string]bool            // agents that this run has made
+	before   map[string]bool            // agents of which there is a checkpoint from before
+	there    map[string]bool            // agents that were there
+	current  *standing                  // the conversation that messages come in for
+	seen     map[string]bool            // conversations that were counted
+	kept     map[string]*standing       // what they would hold, in a dry run
+	planned  map[string]json.RawMessage // fields that a dry run has seen, by KEY/NAME
 	sessions map[string]*seenSession
 }
 
@@ -84,7 +88,7 @@ func Import(ctx context.Context, paths []string, o Options) (Summary, error) {
 	im := &importer{
 		o: o, agents: o.Agents.ForImport(),
 		made: map[string]bool{}, before: map[string]bool{}, there: map[string]bool{}, sessions: map[string]*seenSession{},
-		seen: map[string]bool{}, kept: map[string]*standing{},
+		seen: map[string]bool{}, kept: map[string]*standing{}, planned: map[string]json.RawMessage{},
 	}
 	im.sum.DryRun, im.sum.Files = o.DryRun, []File{}
 	all, passed := sources(paths, im.fault)
@@ -176,8 +180,10 @@ func (im *importer) take(ctx context.Context, f found, fault func(line int, wher
 		return im.takeConversation(ctx, f, fault)
 	case f.checkpoint != nil:
 		return im.takeCheckpoint(ctx, f.checkpoint)
+	case f.fields != nil && im.o.NoFields != nil:
+		return im.o.NoFields
 	case f.fields != nil:
-		return im.takeFields(ctx, f.fields)
+		return im.takeFields(ctx, f.fields, fault)
 	case f.session != nil:
 		return im.takeSession(ctx, f.session)
 	case f.events != nil:

@@ -91,5 +91,5 @@ func (r *reading) fieldFile() error {
 			key, o = name, inner
 		}
 	}
-	return r.give(found{fields: &fields{key, o}})
+	return r.give(found{fields: &fields{key: key, values: o}})
 }

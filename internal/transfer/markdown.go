@@ -105,9 +105,21 @@ func AgentMarkdown(ctx context.Context, s *agent.Store, id string, w io.Writer) 
 	}
 	p.json("Configuration", a.Config)
 	p.json("State", a.Custom)
+	fields, unread := s.Fields(id).LoadAll(ctx)
+	if fields == nil {
+		return unread
+	}
+	all := map[string]any{}
+	for name, v := range fields {
+		all[name] = v
+	}
+	p.json("Fields", all)
 	ids, bad, err := conversationIDs(ctx, s, id)
 	if err != nil {
 		return err
+	}
+	if unread != nil {
+		bad = append(bad, unread)
 	}
 	for _, c := range ids {
 		if err := p.conversation(ctx, s, c, "##", &bad); err != nil {

@@ -29,7 +29,15 @@ type ownLine struct {
 	Message      *ownMessage         `json:"message,omitempty"`
 	Checkpoint   *agent.Checkpoint   `json:"checkpoint,omitempty"`
 	Session      *session.State      `json:"session,omitempty"`
+	Field        *ownField           `json:"field,omitempty"`
 	Event        json.RawMessage     `json:"event,omitempty"` // as in the log of a session
+}
+
+// ownField is a field of an agent, or of another key.
+type ownField struct {
+	Key   string          `json:"key"`
+	Name  string          `json:"name"`
+	Value json.RawMessage `json:"value"`
 }
 
 // log are events as lines of a log, which come together.
@@ -48,10 +56,39 @@ func (l *log) give(r *reading) error {
 	return r.give(found{line: events.lines[0], events: &events})
 }
 
+// kept are fields of one key, which come together.
+type kept struct {
+	fields
+	first, bytes int
+}
+
+// takes tells whether a field can come with the others.
+func (k *kept) takes(f *ownField) bool {
+	return f.Key == k.key && k.lines[f.Name] == 0 && len(k.lines) < mostMessages && k.bytes+len(f.Value) <= mostBytes
+}
+
+func (k *kept) add(line int, f *ownField) {
+	if len(k.lines) == 0 {
+		k.fields, k.first = fields{key: f.Key, values: map[string]json.RawMessage{}, lines: map[string]int{}}, line
+	}
+	k.values[f.Name], k.lines[f.Name], k.bytes = f.Value, line, k.bytes+len(f.Value)
+}
+
+// give hands out the fields that came.
+func (k *kept) give(r *reading) error {
+	if len(k.lines) == 0 {
+		return nil
+	}
+	all := *k
+	*k = kept{}
+	return r.give(found{line: all.first, fields: &all.fields})
+}
+
 // own reads an export. Messages stand behind the head of their conversation.
 func (r *reading) own(ctx context.Context) error {
 	b := batch{r: r}
 	var events log
+	var keeps kept
 	codec := serializer.JSON()
 	err := r.eachLine(ctx, func(line int, o object) error {
 		var l ownLine
@@ -68,8 +105,17 @@ func (r *reading) own(ctx context.Context) error {
 				return err
 			}
 		}
+		if l.Field == nil || !keeps.takes(l.Field) {
+			if err := keeps.give(r); err != nil {
+				return err
+			}
+		}
 		switch {
 		case l.Format == ownFormat:
+		case l.Field != nil && l.Field.Value == nil:
+			r.fault(line, "", fmt.Errorf("%w: the field %q has no value", tiers.ErrCorrupt, l.Field.Name))
+		case l.Field != nil:
+			keeps.add(line, l.Field)
 		case len(l.Event) > 0:
 			events.text.Write(append(l.Event, '\n'))
 			events.lines = append(events.lines, line)
@@ -105,6 +151,9 @@ func (r *reading) own(ctx context.Context) error {
 	})
 	if err == nil {
 		err = events.give(r)
+	}
+	if err == nil {
+		err = keeps.give(r)
 	}
 	if err != nil {
 		return err

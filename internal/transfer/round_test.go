@@ -27,6 +27,7 @@ import (
 func TestWhatComesInFromAnyFormatGoesRoundWithoutADifference(t *testing.T) {
 	ctx, from, to := t.Context(), open(t), open(t)
 	from.load(t, Options{}, samples(t)...)
+	from.remember(t)
 	var exports []string
 	for st, err := range from.agents.List(ctx, agent.After{}) {
 		ok(t, err)
@@ -37,13 +38,15 @@ func TestWhatComesInFromAnyFormatGoesRoundWithoutADifference(t *testing.T) {
 		_, err := from.agents.Checkpoint(ctx, agent.CheckpointInfo{AgentID: st.ID, Name: "before it leaves", Keep: true})
 		ok(t, err)
 		var text bytes.Buffer
-		ok(t, ExportAgent(ctx, from.agents, st.ID, &text, true))
+		_, err = ExportAgent(ctx, from.agents, st.ID, &text, true)
+		ok(t, err)
 		exports = append(exports, text.String())
 	}
 	for info, err := range from.sessions.All(ctx) {
 		ok(t, err)
 		var text bytes.Buffer
-		ok(t, ExportSession(ctx, from.sessions, info.ID, &text))
+		_, err := ExportSession(ctx, from.sessions, info.ID, &text)
+		ok(t, err)
 		exports = append(exports, text.String())
 	}
 	if len(exports) < 7 {
@@ -58,9 +61,11 @@ func TestWhatComesInFromAnyFormatGoesRoundWithoutADifference(t *testing.T) {
 		var again bytes.Buffer
 		head := lineOf(t, strings.SplitN(want, "\n", 3)[1])
 		if a, is := head["agent"].(map[string]any); is {
-			ok(t, ExportAgent(ctx, to.agents, a["id"].(string), &again, true))
+			_, err := ExportAgent(ctx, to.agents, a["id"].(string), &again, true)
+			ok(t, err)
 		} else {
-			ok(t, ExportSession(ctx, to.sessions, head["session"].(map[string]any)["session_id"].(string), &again))
+			_, err := ExportSession(ctx, to.sessions, head["session"].(map[string]any)["session_id"].(string), &again)
+			ok(t, err)
 		}
 		if d := cmp.Diff(meaning(t, want), meaning(t, again.String())); d != "" {
 			t.Errorf("%v comes out otherwise:\n%s", head, d)
@@ -69,7 +74,7 @@ func TestWhatComesInFromAnyFormatGoesRoundWithoutADifference(t *testing.T) {
 			t.Errorf("%v comes out with other bytes:\n%s", head, d)
 		}
 		second := to.load(t, Options{}, path)
-		for _, c := range []Count{second.Agents, second.Conversations, second.Messages, second.Checkpoints, second.Sessions, second.Events} {
+		for _, c := range []Count{second.Agents, second.Fields, second.Conversations, second.Messages, second.Checkpoints, second.Sessions, second.Events} {
 			if c.Added > 0 {
 				t.Errorf("a second import of %v adds something: %+v", head, second)
 				break
@@ -130,10 +135,32 @@ func foreignDatabase(t *testing.T) (path string) {
 	return path
 }
 
+// remembered are fields of all that JSON knows, with names of all that may be in one.
+var remembered = map[string]any{
+	"n": json.Number("9007199254740993"), "cents": json.RawMessage("1.50"), "nothing": nil, "": "an empty name", "a/b%c \"d\"": []any{true, "<&>\u2028"},
+	"größe": map[string]any{"z": 1, "a": map[string]any{}}, "n ": strings.Repeat("x", 70_000),
+}
+
+// remember gives the agents fields: one all kinds, the others a value that saves itself.
+func (b *bench) remember(t *testing.T) {
+	t.Helper()
+	ok(t, b.agents.Fields("a").SaveAll(t.Context(), remembered))
+	for st, err := range b.agents.List(t.Context(), agent.After{}) {
+		ok(t, err)
+		if st.ID == "a" {
+			continue
+		}
+		p, err := agent.Persist(t.Context(), b.agents.Fields(st.ID), "steps", 0)
+		ok(t, err)
+		ok(t, p.Set(t.Context(), len(st.ID)))
+	}
+}
+
 // holdings are all that a store says of its agents and sessions, and what a search in
 // it finds.
 type holdings struct {
 	Agents        []*agent.State
+	Fields        map[string]map[string]json.RawMessage // by agent and name
 	Conversations []*agent.Conversation
 	Checkpoints   []*agent.Checkpoint
 	Restored      map[string][]*agent.Conversation // by the id of the checkpoint
@@ -148,9 +175,13 @@ func (b *bench) holds(t *testing.T) (all holdings) {
 	t.Helper()
 	ctx := t.Context()
 	all.Restored, all.Found = map[string][]*agent.Conversation{}, map[string][]string{}
+	all.Fields = map[string]map[string]json.RawMessage{}
 	for st, err := range b.agents.List(ctx, agent.After{}) {
 		ok(t, err)
 		all.Agents = append(all.Agents, st)
+		fields, err := b.agents.Fields(st.ID).LoadAll(ctx)
+		ok(t, err)
+		all.Fields[st.ID] = fields
 		all.Conversations = append(all.Conversations, b.talksOf(t, st.ID)...)
 	}
 	words := map[string]bool{}
@@ -217,6 +248,7 @@ func (b *bench) talksOf(t *testing.T, id string) (all []*agent.Conversation) {
 func TestAnotherStoreHoldsWhatAnExportBringsIt(t *testing.T) {
 	ctx, from, to := t.Context(), open(t), open(t)
 	from.load(t, Options{}, samples(t)...)
+	from.remember(t)
 	n := 0
 	export := func(write func(io.Writer) error) {
 		t.Helper()
@@ -233,14 +265,14 @@ func TestAnotherStoreHoldsWhatAnExportBringsIt(t *testing.T) {
 			_, err := from.agents.Checkpoint(ctx, agent.CheckpointInfo{AgentID: st.ID, Name: "before it leaves", Description: "all of it", Keep: true})
 			ok(t, err)
 		}
-		export(func(w io.Writer) error { return ExportAgent(ctx, from.agents, st.ID, w, true) })
+		export(func(w io.Writer) error { _, err := ExportAgent(ctx, from.agents, st.ID, w, true); return err })
 	}
 	for info, err := range from.sessions.All(ctx) {
 		ok(t, err)
-		export(func(w io.Writer) error { return ExportSession(ctx, from.sessions, info.ID, w) })
+		export(func(w io.Writer) error { _, err := ExportSession(ctx, from.sessions, info.ID, w); return err })
 	}
 	want, got := from.holds(t), to.holds(t)
-	if len(want.Agents) < 6 || len(want.Conversations) < 6 || len(want.Checkpoints) < 8 || len(want.Events) < 6 || len(want.Found) < 6 {
+	if len(want.Agents) < 6 || len(want.Conversations) < 6 || len(want.Checkpoints) < 8 || len(want.Events) < 6 || len(want.Found) < 6 || len(want.Fields["a"]) != len(remembered) {
 		t.Errorf("%d agents, %d conversations, %d checkpoints, %d events and %d words came in",
 			len(want.Agents), len(want.Conversations), len(want.Checkpoints), len(want.Events), len(want.Found))
 	}
@@ -339,7 +371,8 @@ func TestExportOfWhatAnExportBroughtInHasTheSameBytes(t *testing.T) {
 	ok(t, err)
 	export := func(b *bench) string {
 		var text bytes.Buffer
-		ok(t, ExportAgent(ctx, b.agents, "a", &text, true))
+		_, err := ExportAgent(ctx, b.agents, "a", &text, true)
+		ok(t, err)
 		return text.String()
 	}
 	want := export(from)
@@ -366,7 +399,8 @@ func TestASessionGoesRoundWithWhatItHasAtHand(t *testing.T) {
 	ok(t, from.sessions.Start(ctx, st, prompt))
 	export := func(b *bench) string {
 		var text bytes.Buffer
-		ok(t, ExportSession(ctx, b.sessions, "s/1", &text))
+		_, err := ExportSession(ctx, b.sessions, "s/1", &text)
+		ok(t, err)
 		return text.String()
 	}
 	path := file(t, "s.jsonl", export(from))

@@ -3,11 +3,8 @@ package transfer
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/sagestore/sagestore/agent"
 	"github.com/sagestore/sagestore/serializer"
@@ -337,48 +334,4 @@ func settle(c *agent.Checkpoint) {
 			conv.Created = c.Created
 		}
 	}
-}
-
-// takeFields brings in the fields of one key.
-func (im *importer) takeFields(ctx context.Context, f *fields) error {
-	store := im.agents.Fields(f.key)
-	stored, err := store.LoadAll(ctx)
-	if err != nil {
-		return err
-	}
-	fresh := map[string]any{}
-	for _, name := range slices.Sorted(maps.Keys(f.values)) {
-		v := f.values[name]
-		old, there := stored[name]
-		switch {
-		case !there || im.o.Replace && !sameJSON(old, v):
-			fresh[name] = v
-		default:
-			im.sum.Fields.There++
-			if !sameJSON(old, v) {
-				im.remark("field %q of %q is there and differs: it was left as it is, --replace takes over what the file says", name, f.key)
-			}
-		}
-	}
-	if len(fresh) > 0 && !im.o.DryRun {
-		if err := store.SaveAll(ctx, fresh); err != nil {
-			return err
-		}
-	}
-	im.sum.Fields.Added += len(fresh)
-	return nil
-}
-
-// sameJSON compares values, whatever the order of the names in objects.
-func sameJSON(a, b json.RawMessage) bool {
-	canonical := func(raw json.RawMessage) ([]byte, error) {
-		var v any
-		if err := serializer.JSON().Decode(raw, &v); err != nil {
-			return nil, err
-		}
-		return serializer.JSON().Append(nil, v)
-	}
-	x, err1 := canonical(a)
-	y, err2 := canonical(b)
-	return err1 == nil && err2 == nil && bytes.Equal(x, y)
 }

@@ -276,7 +276,8 @@ func TestExportComesInAgainWithoutADifference(t *testing.T) {
 	ok(t, err)
 	export := func(b *bench) string {
 		var text bytes.Buffer
-		ok(t, ExportAgent(ctx, b.agents, a.ID, &text, true))
+		_, err := ExportAgent(ctx, b.agents, a.ID, &text, true)
+		ok(t, err)
 		return text.String()
 	}
 	path := filepath.Join(t.TempDir(), "a.jsonl")
