@@ -161,12 +161,23 @@ for it in fields is part of the text, and not of the JSON.`,
 	return a.agentFlags(c, "print JSON")
 }
 
-// properties prints names with what belongs to them, a line each.
-type properties struct{ bytes.Buffer }
+// properties prints names with what belongs to them, in a column of its own.
+type properties struct {
+	bytes.Buffer
+	width int // of the terminal; 0: none, where each is a line
+}
 
 func (p *properties) line(name, text string) {
-	if text != "" {
-		_, _ = fmt.Fprintf(p, "%-14s %s\n", name, text)
+	if text == "" {
+		return
+	}
+	lines := []string{text}
+	if p.width > 0 {
+		lines = wrapped(text, max(leastText, p.width-15))
+	}
+	for _, line := range lines {
+		_, _ = fmt.Fprintf(p, "%-14s %s\n", name, line)
+		name = ""
 	}
 }
 
@@ -190,7 +201,7 @@ func (p *properties) words(name string, of map[string]string) {
 }
 
 func (a *app) printAgent(ctx context.Context, s *agent.Store, st *agent.State) error {
-	var p properties
+	p := properties{width: a.width()}
 	p.line("agent", shown(st.ID))
 	p.line("name", oneline.Of(st.Name))
 	p.line("type", oneline.Of(st.Type))

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +18,7 @@ import (
 type table struct {
 	columns []column
 	rows    [][]string
+	whole   bool // nothing is cut or left out where there is no terminal
 }
 
 type column struct {
@@ -38,7 +40,10 @@ const widthWithout = 160
 
 func (a *app) printTable(t table) error {
 	width := a.width()
-	if width == 0 {
+	switch {
+	case width == 0 && t.whole:
+		width = math.MaxInt32
+	case width == 0:
 		width = widthWithout
 		if n := len(t.columns) - 1; t.columns[n].bar {
 			t = *t.without(n) // it is for people
@@ -134,7 +139,7 @@ func (t *table) barred(width int) *table {
 
 // without is the table without a column.
 func (t *table) without(i int) *table {
-	out := &table{columns: slices.Delete(slices.Clone(t.columns), i, i+1)}
+	out := &table{whole: t.whole, columns: slices.Delete(slices.Clone(t.columns), i, i+1)}
 	for _, row := range t.rows {
 		out.rows = append(out.rows, slices.Delete(slices.Clone(row), i, i+1))
 	}

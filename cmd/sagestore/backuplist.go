@@ -30,11 +30,11 @@ type backupSize struct {
 }
 
 // columns are the records, the sizes and the duration for people.
-func (s *backupSize) columns() string {
+func (s *backupSize) columns() []string {
 	if s == nil {
-		return "-\t-\t-\t-"
+		return []string{"-", "-", "-", "-"}
 	}
-	return strings.Join([]string{strconv.FormatInt(s.Records, 10), sized(s.Bytes), sized(s.Stored), took(s.TookNS)}, "\t")
+	return []string{strconv.FormatInt(s.Records, 10), sized(s.Bytes), sized(s.Stored), took(s.TookNS)}
 }
 
 // backupEntry is the JSON shape of a backup.
@@ -145,19 +145,19 @@ func (a *app) printBackups(all []backup.Entry, own string) error {
 		first := cmp.Or(own, all[0].Manifest.Store)
 		return len(e.Manifest.Parts) > 0 && e.Manifest.Store != first
 	})
-	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
-	row := func(id, created, store, size, state string) {
-		if shared {
-			created += "\t" + store
-		}
-		_, _ = fmt.Fprintln(w, id+"\t"+created+"\t"+size+"\t"+state)
-	}
-	row("ID", "CREATED", "STORE", "RECORDS\tSIZE\tSTORED\tTOOK", "STATE")
+	t := &table{whole: true, columns: []column{
+		{title: "ID"}, {title: "CREATED", spare: 2}, {title: "STORE", spare: 1}, {title: "RECORDS", spare: 4}, {title: "SIZE", spare: 3},
+		{title: "STORED", spare: 5}, {title: "TOOK", spare: 6}, {title: "STATE", shrink: true, least: 12},
+	}}
 	for _, e := range all {
 		one := entryOfBackup(e)
-		row(one.ID, instant(one.Created), storeColumn(one.Store, own), one.columns(), one.state())
+		row := append([]string{one.ID, instant(one.Created), storeColumn(one.Store, own)}, one.columns()...)
+		t.add(append(row, one.state())...)
 	}
-	return w.Flush()
+	if !shared {
+		t = t.without(2)
+	}
+	return a.printTable(*t)
 }
 
 // storeColumn is the beginning of a store's id; this store's own is marked.

@@ -123,7 +123,7 @@ is damaged is an error (1).`,
 
 // printCheckpoint prints what a checkpoint is; conversations below 0 is unknown.
 func (a *app) printCheckpoint(v agent.CheckpointInfo, conversations int) error {
-	var p properties
+	p := properties{width: a.width()}
 	p.line("checkpoint", shown(v.ID))
 	p.line("agent", shown(v.AgentID))
 	p.line("conversation", shown(v.Conversation))

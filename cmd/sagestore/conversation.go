@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -113,7 +114,7 @@ whole. Export writes it for reading, or for another store.`,
 }
 
 func (a *app) printConversation(c *agent.Conversation) error {
-	var p properties
+	p := properties{width: a.width()}
 	p.line("conversation", shown(c.ID))
 	p.line("agent", shown(c.AgentID))
 	p.line("title", oneline.Of(c.Title))
@@ -139,7 +140,11 @@ func (a *app) printConversation(c *agent.Conversation) error {
 		for _, call := range m.ToolCalls {
 			says = oneline.Of(fmt.Sprintf("%s [%s %s: %s]", says, call.Name, call.Arguments, call.Status))
 		}
-		if err := a.printCut(fmt.Sprintf("%6d  %-20s  %-9s  %s", m.Seq, instant(m.At), shown(string(m.Role)), says)); err != nil {
+		err := a.printText(says,
+			cell{text: strconv.FormatUint(m.Seq, 10), width: 6, right: true},
+			cell{text: instant(m.At), width: 20, spare: 1},
+			cell{text: shown(string(m.Role)), width: 9})
+		if err != nil {
 			return err
 		}
 	}

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"iter"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -186,6 +186,9 @@ func (a *app) printEvent(e session.Event) error {
 		}
 		return err
 	}
-	return a.printCut(fmt.Sprintf("%6d  %-20s  %-18s  %-8s  %s", e.Seq, cmp.Or(instant(e.Time), instant(e.Received)),
-		shown(e.Method), shown(cmp.Or(e.Turn, "-")), saysOf(e)))
+	return a.printText(saysOf(e),
+		cell{text: strconv.FormatUint(e.Seq, 10), width: 6, right: true},
+		cell{text: cmp.Or(instant(e.Time), instant(e.Received)), width: 20, spare: 2},
+		cell{text: shown(e.Method), width: 18},
+		cell{text: shown(cmp.Or(e.Turn, "-")), width: 8, spare: 1})
 }

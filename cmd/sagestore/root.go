@@ -36,6 +36,7 @@ type app struct {
 	store     string
 	json      bool
 	dest      string // of backups, instead of the configuration's
+	columns   int    // of the terminal; 0: it is asked
 	strict    bool   // codecs and drivers that an app may bring are faults
 }
 

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -108,31 +107,32 @@ func usageOf(m *manager.Manager, stats manager.Stats, failed error) usage {
 }
 
 func (a *app) printUsage(u usage) error {
-	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(w, "CATEGORY\tTIER\tCODEC\tTTL\tENTRIES\tBYTES")
+	of := table{whole: true, columns: []column{{title: "CATEGORY"}, {title: "TIER", spare: 1}, {title: "CODEC", spare: 3}, {title: "TTL", spare: 2}, {title: "ENTRIES"}, {title: "BYTES"}}}
 	for _, name := range slices.Sorted(maps.Keys(u.Categories)) {
 		c := u.Categories[name]
 		if c.Unlisted {
 			name += " (unlisted)"
 		}
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\n", name, c.Tier, c.Codec, c.TTL, c.Entries, c.Bytes)
+		of.add(name, c.Tier, c.Codec, c.TTL, strconv.FormatInt(c.Entries, 10), strconv.FormatInt(c.Bytes, 10))
 	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	_, _ = fmt.Fprintln(w, "\nTIER\tDRIVER\tENTRIES\tBYTES\tPLACE")
+	on := table{whole: true, columns: []column{{title: "TIER"}, {title: "DRIVER", spare: 1}, {title: "ENTRIES"}, {title: "BYTES"}, {title: "PLACE", shrink: true, spare: 2}}}
 	for _, name := range slices.Sorted(maps.Keys(u.Tiers)) {
 		t := u.Tiers[name]
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", name, t.Driver, counted(t.Entries), counted(t.Bytes), t.Place)
+		on.add(name, t.Driver, counted(t.Entries), counted(t.Bytes), t.Place)
 	}
+	if err := errors.Join(a.printTable(of), a.printText(""), a.printTable(on)); err != nil {
+		return err
+	}
+	var w strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(u.Journal)) {
 		j := u.Journal[name]
-		_, _ = fmt.Fprintf(w, "\n%s writes that wait in the journal: %d, the oldest since %s\n", name, j.Rows, instant(j.Oldest))
+		_, _ = fmt.Fprintf(&w, "\n%s writes that wait in the journal: %d, the oldest since %s\n", name, j.Rows, instant(j.Oldest))
 		if j.Cause != "" {
-			_, _ = fmt.Fprintf(w, "they wait because: %s\n", j.Cause)
+			_, _ = fmt.Fprintf(&w, "they wait because: %s\n", j.Cause)
 		}
 	}
-	return w.Flush()
+	_, err := fmt.Fprint(a.out, w.String())
+	return err
 }
 
 // tiersOf answers the tiers that the joined errors are about.
