@@ -195,7 +195,8 @@ const (
 	selectFrom = `) SELECT u.namespace, u.category, u.key, u.codec, u.schema, u.flags, u.version, u.expires, u.value`
 	unnestFrom = ` FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::int[], $7::bigint[], $8::bigint[], $9::bytea[]`
 	unnestAs   = `) AS u (namespace, category, key, codec, schema, flags, version, expires, value`
-	orReplace  = `) ON CONFLICT (namespace, category, key) DO UPDATE SET codec = excluded.codec, schema = excluded.schema, flags = excluded.flags,
+	orReplace  = `) ` + onConflict
+	onConflict = `ON CONFLICT (namespace, category, key) DO UPDATE SET codec = excluded.codec, schema = excluded.schema, flags = excluded.flags,
 		version = excluded.version, updated = excluded.updated, expires = excluded.expires, value = excluded.value,
 		words = excluded.words, grams = excluded.grams, created = `
 	foundCols = `, words, grams`

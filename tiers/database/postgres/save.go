@@ -32,6 +32,8 @@ func (t *Tier) Save(ctx context.Context, r tiers.Record, c tiers.Cond) (tiers.Re
 	}
 	if _, conditional := c.Version(); conditional {
 		j.wants = func(w *wants) { w.records[p.Key] = true }
+	} else if ps := []*packed{p}; fits(ps) {
+		j.plain, j.stored = ps, func(_ int, r tiers.Record) { saved = r }
 	}
 	j.after = func(x *tx) { x.complete(&saved) }
 	if err := t.writer.do(ctx, j); err != nil {
@@ -113,6 +115,9 @@ func (t *Tier) SaveMany(ctx context.Context, rs []tiers.Record, cs []tiers.Cond)
 				w.records[p.Key] = true
 			}
 		}
+	} else if fits(ps) {
+		j.plain, j.stored = ps, func(i int, r tiers.Record) { saved[i] = r }
+		saved = make([]tiers.Record, len(ps))
 	}
 	j.after = func(x *tx) {
 		for i := range saved {

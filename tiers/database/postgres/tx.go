@@ -39,6 +39,8 @@ type tx struct {
 	gaps     bool            // records may have come without a text
 	seen     []tiers.Session // to be raised
 
+	quick *quick // what is written instead, in a group that goes the quick way
+
 	undo    []func() // what takes back what the job has said
 	changes int
 	later   []*job // that run statements of their own
@@ -116,7 +118,10 @@ const (
 func (x *tx) begin(ctx context.Context) error {
 	t := x.w.t
 	b := &pgx.Batch{}
-	b.Queue("BEGIN")
+	if x.w.open == nil {
+		b.Queue("BEGIN")
+	}
+	x.w.open = nil
 	if t.config.Pooler {
 		s := t.config.settings()
 		b.Queue(limitAll, s["statement_timeout"], s["lock_timeout"], s["idle_in_transaction_session_timeout"])
@@ -175,6 +180,10 @@ func (x *tx) runLater(ctx context.Context) error {
 
 // recall reads what the answer to the commit would have said.
 func (x *tx) recall(ctx context.Context, jobs []*job) {
+	if x.quick != nil {
+		x.recallQuick(ctx)
+		return
+	}
 	for k, s := range x.records {
 		if !s.blind || s.put == nil {
 			continue

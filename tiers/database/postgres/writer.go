@@ -34,6 +34,12 @@ type job struct {
 	after func(x *tx)
 	bytes int
 
+	// plain is what a job saves that does nothing else and has no condition, as far as
+	// the server can do it by itself; stored takes the results, which it works out in
+	// the place of run and after.
+	plain  []*packed
+	stored func(i int, r tiers.Record)
+
 	state atomic.Uint32
 	done  chan struct{}
 	err   error // read after done is closed
@@ -62,8 +68,10 @@ type writer struct {
 	closed bool
 
 	// Of the goroutine alone.
-	conn *pgxpool.Conn
-	last int // jobs of the last group
+	conn  *pgxpool.Conn
+	open  *opened // on conn, for the next group
+	last  int     // jobs of the last group
+	turns int     // for how many groups the turn is waited for
 }
 
 func newWriter(t *Tier, sync bool) *writer {
@@ -137,14 +145,19 @@ func (w *writer) loop() {
 			if !rested || w.last > 1 {
 				w.gather()
 			}
-			w.group()
+			if !w.quickly() {
+				w.group()
+			}
 			rested = false
 		case closed:
+			w.leave()
 			w.release()
 			return
 		default:
-			w.release()
-			<-w.wake
+			if !w.pause() {
+				w.release()
+				<-w.wake
+			}
 			rested = true
 		}
 	}
@@ -161,7 +174,7 @@ func (w *writer) gather() {
 		w.mu.Lock()
 		now := len(w.queue)
 		w.mu.Unlock()
-		if now == n {
+		if now == n || now >= w.last {
 			return
 		}
 		n = now
@@ -205,9 +218,7 @@ func (w *writer) take(peeked []*job) (jobs []*job) {
 			bytes += j.bytes
 		}
 	}
-	rest := copy(w.queue, w.queue[n:])
-	clear(w.queue[rest:])
-	w.queue = w.queue[:rest]
+	w.shift(n)
 	return jobs
 }
 
@@ -351,6 +362,7 @@ func (w *writer) release() {
 
 // drop closes the connection, on which something has gone wrong.
 func (w *writer) drop() {
+	w.open = nil
 	if w.conn == nil {
 		return
 	}
@@ -361,6 +373,7 @@ func (w *writer) drop() {
 }
 
 func (w *writer) rollback(x *tx) {
+	w.open = nil
 	if w.conn == nil || x == nil {
 		return
 	}
