@@ -2,34 +2,18 @@ package manager
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/sagestore/sagestore/backup"
 	"github.com/sagestore/sagestore/internal/conflict"
 	"github.com/sagestore/sagestore/tiers"
+	"github.com/sagestore/sagestore/txn"
 )
 
-const (
-	// stagedPrefix begins the names of the categories in which a restore prepares
-	// records. A name that begins with a dash is possible, and nobody's.
-	stagedPrefix = "-restore-"
-	// stagedChunk bounds the bytes of values that are stored at once, so that others
-	// get in between.
-	stagedChunk = 1 << 20
-	// transactTries is how often a transaction is run again that others got in the way of.
-	transactTries = 10
-	// sweepStagedEvery is how often it is looked for what a restore that was killed
-	// has left.
-	sweepStagedEvery = time.Hour
-)
-
-func isStaged(category string) bool { return strings.HasPrefix(category, stagedPrefix) }
+// transactTries is how often a transaction is run again that others got in the way of.
+const transactTries = 10
 
 // CategoryRestored says what became of a category.
 type CategoryRestored struct {
@@ -42,11 +26,13 @@ type CategoryRestored struct {
 
 // RestoreCategories makes the records of categories, in all namespaces, those of a
 // backup, while the store is in use: readers see the old ones until all new ones are
-// there. What was saved since the backup is gone then. Those whose home can switch,
-// as the database does, are prepared aside and switched in one transaction, however
-// many records they have; all others are restored by one transaction of [Manager.Update]
-// and have to fit in it, else they are tiers.ErrTooLarge. When this ends early a
-// category is old or new and never a mixture.
+// there. What was saved since the backup is gone then. They are prepared in the database,
+// in chunks, and switched in one transaction of it, however many records they have: those
+// of another tier become writes that wait for it, which answer for their keys until they
+// are applied, see [Manager.ApplyPending]. Where the database can't do that, or a tier
+// has no journal, a category is restored by one transaction of [Manager.Update] and has to
+// fit in it, else it is tiers.ErrTooLarge. When this ends early a category is old or new
+// and never a mixture.
 //
 // The records get new versions; values, times and expiry are those of the backup.
 // The entries of a full-text index are not in a backup: who searches a category
@@ -91,6 +77,13 @@ type categoryRestore struct {
 	progress func(backup.Progress)
 	copies   map[string]tiers.Copy // by part
 	staged   int                   // spaces that were prepared
+
+	// By index of the categories: those that a transaction restores, and to which what
+	// was prepared belongs.
+	alone       []int
+	moves       []tiers.Move
+	in          []txn.Incoming
+	moved, came []int // aligned with moves and in
 }
 
 func (r *categoryRestore) close(ctx context.Context) error {
@@ -122,65 +115,94 @@ func (r *categoryRestore) run(ctx context.Context, categories []string) (done []
 		if slices.Contains(routes, rt) {
 			continue
 		}
-		if !r.holds(rt) {
+		there, err := r.holds(ctx, rt)
+		if err != nil {
+			return nil, err
+		}
+		if !there {
 			return nil, tiers.Fail("restore", rt.tierName, tiers.Key{Category: name},
 				tiers.Hint(fmt.Errorf("%w: backup %s holds no record of it in tier %s", tiers.ErrNotFound, r.e.ID, rt.tierName), "`sagestore backup show` lists what it holds"))
 		}
 		routes = append(routes, rt)
 	}
-	var moves []tiers.Move
-	var moved []int // index in done of each move
-	var switcher tiers.Switcher
 	for _, rt := range routes {
-		one := CategoryRestored{Category: rt.category, Tier: rt.tierName}
-		if s, ok := tiers.As[tiers.Switcher](rt.tier); ok && (switcher == nil || rt.tier == r.c.systemTier) {
-			switcher = s
-			more, err := r.stage(ctx, rt, &one)
-			if err != nil {
-				return nil, err
-			}
-			for range more {
-				moved = append(moved, len(done))
-			}
-			moves = append(moves, more...)
+		done = append(done, CategoryRestored{Category: rt.category, Tier: rt.tierName})
+		if err := r.prepare(ctx, rt, len(done)-1, &done[len(done)-1]); err != nil {
+			return nil, err
 		}
-		done = append(done, one)
 	}
 	// What goes through a transaction comes first: if it can't be done, nothing was.
-	for i, rt := range routes {
-		if !slices.Contains(moved, i) {
-			if err := r.transact(ctx, rt, &done[i]); err != nil {
-				return nil, err
-			}
+	for _, i := range r.alone {
+		if err := r.transact(ctx, routes[i], &done[i]); err != nil {
+			return nil, err
 		}
 	}
-	if len(moves) == 0 {
-		return done, nil
-	}
-	counts, err := switcher.Switch(ctx, moves)
-	if err != nil {
-		return nil, err
-	}
-	for i, n := range counts {
-		done[moved[i]].Records += n.Brought
-		done[moved[i]].Replaced += n.Replaced
-	}
-	return done, nil
+	r.tell(backup.Progress{Step: "switch", Total: -1})
+	return done, r.switchAll(ctx, done)
 }
 
-// holds tells whether the backup has records of the category in the part of its home.
-func (r *categoryRestore) holds(rt *route) bool {
+// prepare prepares what can be prepared, or notes that a category needs a transaction.
+func (r *categoryRestore) prepare(ctx context.Context, rt *route, i int, one *CategoryRestored) error {
+	switch {
+	case !r.c.engine.Switches(rt.tierName):
+		r.alone = append(r.alone, i)
+		return nil
+	case rt.tier == r.c.systemTier:
+		return r.stage(ctx, rt, one, func(from, to tiers.Space) {
+			r.moves, r.moved = append(r.moves, tiers.Move{From: from, To: to}), append(r.moved, i)
+		})
+	}
+	return r.stage(ctx, rt, one, func(from, to tiers.Space) {
+		gone := tiers.Space{Namespace: from.Namespace, Category: from.Category + goneSuffix}
+		r.in, r.came = append(r.in, txn.Incoming{Tier: rt.tierName, From: from, Gone: gone, To: to}), append(r.came, i)
+	})
+}
+
+// switchAll brings in all that was prepared, in one step.
+func (r *categoryRestore) switchAll(ctx context.Context, done []CategoryRestored) error {
+	if len(r.moves)+len(r.in) == 0 {
+		return nil
+	}
+	moved, came, err := r.c.engine.Switch(ctx, r.c.systemTier, r.moves, r.in)
+	if err != nil {
+		return err
+	}
+	for k, n := range moved {
+		done[r.moved[k]].Records += n.Brought
+		done[r.moved[k]].Replaced += n.Replaced
+	}
+	for k, n := range came {
+		done[r.came[k]].Records += n.Brought
+		done[r.came[k]].Replaced += n.Replaced
+	}
+	return nil
+}
+
+func (r *categoryRestore) tell(p backup.Progress) {
+	if r.progress != nil {
+		r.progress(p)
+	}
+}
+
+// holds tells whether the backup has records of the category for its home, in the part
+// of that or among the writes that waited for it.
+func (r *categoryRestore) holds(ctx context.Context, rt *route) (bool, error) {
 	for _, p := range r.e.Manifest.Parts {
-		if p.Name == rt.tierName {
-			return slices.ContainsFunc(p.Records, func(c backup.RecordCount) bool { return c.Category == rt.category && c.Records > 0 })
+		some := func(c backup.RecordCount) bool { return c.Category == rt.category && c.Records > 0 }
+		if p.Name == rt.tierName && slices.ContainsFunc(p.Records, some) {
+			return true, nil
 		}
 	}
-	return false
+	waiting, err := r.waitingIn(ctx, rt)
+	return len(waiting) > 0, err
 }
 
 // namespaces answers those in which the category has records in the backup or now.
 func (r *categoryRestore) namespaces(ctx context.Context, rt *route) ([]string, error) {
-	var all []string
+	all, err := r.waitingIn(ctx, rt)
+	if err != nil {
+		return nil, err
+	}
 	for _, p := range r.e.Manifest.Parts {
 		for _, c := range p.Records {
 			if p.Name == rt.tierName && c.Category == rt.category {
@@ -214,6 +236,9 @@ func (r *categoryRestore) copy(ctx context.Context, part string) (tiers.Copy, er
 
 // each calls fn with the live records of a space of the backup.
 func (r *categoryRestore) each(ctx context.Context, rt *route, namespace string, one *CategoryRestored, fn func(tiers.Record) error) error {
+	if !r.e.Manifest.HasPart(rt.tierName) { // all of it waited
+		return nil
+	}
 	c, err := r.copy(ctx, rt.tierName)
 	if err != nil {
 		return err
@@ -234,54 +259,9 @@ func (r *categoryRestore) each(ctx context.Context, rt *route, namespace string,
 			return err
 		}
 		bytes += int64(len(rec.Value))
-		if r.progress != nil {
-			r.progress(backup.Progress{Step: "restore", Part: rt.category, Done: bytes, Total: -1})
-		}
+		r.tell(backup.Progress{Step: "restore", Part: rt.category, Done: bytes, Total: -1})
 	}
 	return nil
-}
-
-// stage prepares a category aside, in chunks, and answers the moves that would bring
-// it in.
-func (r *categoryRestore) stage(ctx context.Context, rt *route, one *CategoryRestored) (moves []tiers.Move, err error) {
-	applier, ok := tiers.As[tiers.Applier](rt.tier)
-	if !ok {
-		return nil, tiers.Fail("restore", rt.tierName, tiers.Key{Category: rt.category}, tiers.ErrUnsupported)
-	}
-	namespaces, err := r.namespaces(ctx, rt)
-	if err != nil {
-		return nil, err
-	}
-	for _, namespace := range namespaces {
-		var token [8]byte
-		_, _ = rand.Read(token[:]) // never fails
-		to := tiers.Space{Namespace: namespace, Category: rt.category}
-		from := tiers.Space{Namespace: namespace, Category: stagedPrefix + hex.EncodeToString(token[:])}
-		r.staged++
-		var chunk []tiers.Record
-		size := 0
-		flush := func() error {
-			err := applier.Apply(ctx, chunk, nil)
-			chunk, size = nil, 0
-			return err
-		}
-		err := r.each(ctx, rt, namespace, one, func(rec tiers.Record) error {
-			rec.Category = from.Category
-			chunk = append(chunk, rec)
-			if size += len(rec.Value) + len(rec.Name); size < stagedChunk {
-				return nil
-			}
-			return flush()
-		})
-		if err == nil && len(chunk) > 0 {
-			err = flush()
-		}
-		if err != nil {
-			return nil, err
-		}
-		moves = append(moves, tiers.Move{From: from, To: to})
-	}
-	return moves, nil
 }
 
 // transact restores a category in one transaction.
@@ -332,60 +312,3 @@ func (r *categoryRestore) transact(ctx context.Context, rt *route, one *Category
 
 // tooMuch is the bound of a transaction, for people.
 const tooMuch = "it may change 64 MiB"
-
-// sweepStaged removes what a restore has left that was killed.
-func (c *core) sweepStaged(ctx context.Context) error {
-	if !c.hasStaged(ctx) {
-		return nil
-	}
-	b, err := c.ownBackups(ctx)
-	if err != nil {
-		return err
-	}
-	unlock, err := b.lock()
-	if errors.Is(err, tiers.ErrConflict) {
-		return nil // it may be a restore that is under way
-	}
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	return c.clearStaged(ctx)
-}
-
-func (c *core) hasStaged(ctx context.Context) bool {
-	for s, err := range c.systemTier.Spaces(ctx) {
-		if err == nil && isStaged(s.Category) {
-			return true
-		}
-	}
-	return false
-}
-
-// clearStaged removes what was prepared and is not there to be switched. It is called
-// with the lock of backups.
-func (c *core) clearStaged(ctx context.Context) error {
-	var errs []error
-	for _, name := range c.order {
-		t := c.stations[name].tier
-		switcher, ok := tiers.As[tiers.Switcher](t)
-		if !ok {
-			continue
-		}
-		var moves []tiers.Move
-		for s, err := range t.Spaces(ctx) {
-			if err != nil {
-				errs = append(errs, err)
-				break
-			}
-			if isStaged(s.Category) {
-				moves = append(moves, tiers.Move{From: tiers.Space{Namespace: s.Namespace, Category: stagedPrefix + "none"}, To: s})
-			}
-		}
-		if len(moves) > 0 {
-			_, err := switcher.Switch(ctx, moves)
-			errs = append(errs, err)
-		}
-	}
-	return errors.Join(errs...)
-}

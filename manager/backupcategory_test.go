@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -110,54 +108,6 @@ func TestACategoryIsRestoredOnlyFromABackupThatHasIt(t *testing.T) {
 	}
 }
 
-// TestACategoryOfFilesIsRestoredUpToTheBoundOfATransaction: one that is larger is told so,
-// and stays as it is.
-func TestACategoryOfFilesIsRestoredUpToTheBoundOfATransaction(t *testing.T) {
-	cfg := &config.Config{DataDir: t.TempDir(), Categories: map[string]config.Category{"app.blobs": {Tier: "file", Codec: "raw"}}}
-	m := value[*manager.Manager](t)(manager.Open(t.Context(), cfg, all()))
-	defer closeNow(t, m)
-	large := make([]byte, 14<<20)
-	for i := range 5 {
-		must(t, m.Save(t.Context(), "app.blobs", fmt.Sprint(i), large))
-	}
-	must(t, m.Save(t.Context(), "agent.state", "a", "old"))
-	b := value[*manager.Backups](t)(m.Backups(t.Context()))
-	value[backup.Manifest](t)(m.Backup(t.Context(), nil))
-	must(t, m.Save(t.Context(), "agent.state", "a", "new"))
-	must(t, m.Save(t.Context(), "app.blobs", "0", []byte("new")))
-	_, err := b.RestoreCategories(t.Context(), m, backup.Latest, []string{"agent.state", "app.blobs"}, manager.RestoreOptions{})
-	wantError(t, err, tiers.ErrTooLarge, "there are 70 MiB of it")
-	if text := err.Error(); !strings.Contains(text, "64 MiB") || !strings.Contains(text, "--to") || !strings.Contains(text, "app.blobs") {
-		t.Errorf("it says %q", text)
-	}
-	if got := value[string](t)(manager.For[string](m, "agent.state").Load(t.Context(), "a")); got != "new" {
-		t.Errorf("another category of the same restore was changed: %q", got)
-	}
-	if got := value[[]byte](t)(manager.For[[]byte](m, "app.blobs").Load(t.Context(), "0")); string(got) != "new" {
-		t.Errorf("it was changed to %d bytes", len(got))
-	}
-}
-
-func TestACategoryOfFilesIsRestoredWhileOthersCommitWithoutPause(t *testing.T) {
-	cfg := &config.Config{DataDir: t.TempDir(), Categories: map[string]config.Category{"app.files": {Tier: "file"}}}
-	m := value[*manager.Manager](t)(manager.Open(t.Context(), cfg, all()))
-	defer closeNow(t, m)
-	must(t, m.Save(t.Context(), "app.files", "a", "old"))
-	b := value[*manager.Backups](t)(m.Backups(t.Context()))
-	value[backup.Manifest](t)(m.Backup(t.Context(), nil))
-	times := 0
-	getInTheWay := func(p backup.Progress) {
-		if p.Step == "restore" && times < 9 {
-			times++
-			must(t, m.Save(t.Context(), "app.files", "a", fmt.Sprint("of a writer ", times)))
-		}
-	}
-	value[[]manager.CategoryRestored](t)(b.RestoreCategories(t.Context(), m, backup.Latest, []string{"app.files"}, manager.RestoreOptions{Progress: getInTheWay}))
-	if got := value[string](t)(manager.For[string](m, "app.files").Load(t.Context(), "a")); got != "old" || times != 9 {
-		t.Errorf("%q after %d writes", got, times)
-	}
-}
-
 func TestAReaderSeesTheOldOrTheNewCategory(t *testing.T) {
 	m := openEmbedded(t)
 	const n = 300
@@ -233,57 +183,6 @@ func TestAReaderSeesTheOldOrTheNewCategory(t *testing.T) {
 	if !strings.HasPrefix(v, "old") {
 		t.Error("it is not restored")
 	}
-}
-
-// restoring is a child that restores a category again and again until it is killed.
-func restoring(ctx context.Context, m *manager.Manager) error {
-	b, err := m.Backups(ctx)
-	for err == nil {
-		_, err = b.RestoreCategories(ctx, m, backup.Latest, []string{"agent.state"}, manager.RestoreOptions{})
-	}
-	return err
-}
-
-func TestAKilledRestoreOfACategoryLeavesOldOrNew(t *testing.T) {
-	dir := t.TempDir()
-	m := openDir(t, dir)
-	const n = 400
-	save := func(text string) {
-		must(t, m.Update(t.Context(), func(tx *manager.Tx) error {
-			for i := range n {
-				if err := tx.Save(t.Context(), "agent.state", fmt.Sprint(i), text+strings.Repeat("x", 8<<10)); err != nil {
-					return err
-				}
-			}
-			return nil
-		}))
-	}
-	save("old")
-	value[backup.Manifest](t)(m.Backup(t.Context(), nil))
-	rounds := 3
-	if os.Getenv("CI") == "true" {
-		rounds = 6
-	}
-	for round := range rounds {
-		save("new")
-		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^$")
-		child.Env = append(os.Environ(), "SAGESTORE_TEST_CHILD=restore", "SAGESTORE_TEST_DIR="+dir)
-		must(t, child.Start())
-		must(t, tiers.SystemClock().Sleep(t.Context(), time.Duration(60+40*round)*time.Millisecond)) // anywhere in its work
-		must(t, child.Process.Kill())
-		_ = child.Wait() // it was killed
-		counts := map[string]int{}
-		for item, err := range m.List(t.Context(), "agent.state") {
-			must(t, err)
-			var v string
-			must(t, item.Decode(&v))
-			counts[v[:3]]++
-		}
-		if len(counts) != 1 || counts["old"]+counts["new"] != n {
-			t.Fatalf("round %d left %v", round, counts)
-		}
-	}
-	closeNow(t, m)
 }
 
 func TestWhatAKilledRestoreHasPreparedIsSwept(t *testing.T) {

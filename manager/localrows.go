@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"iter"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/sagestore/sagestore/tiers"
@@ -240,3 +241,40 @@ func (l *localRows) Outcome(ctx context.Context, id string) (bool, error) {
 }
 
 func (l *localRows) Sequence(ctx context.Context) (uint64, error) { return l.committer.Sequence(ctx) }
+
+var _ tiers.RowSwitcher = (*localRows)(nil)
+
+// Switch implements tiers.Switcher.
+func (l *localRows) Switch(ctx context.Context, moves []tiers.Move) ([]tiers.Moved, error) {
+	moved, _, err := l.SwitchRows(ctx, moves, nil)
+	return moved, err
+}
+
+// SwitchRows implements tiers.RowSwitcher, where the store does.
+func (l *localRows) SwitchRows(ctx context.Context, moves []tiers.Move, rows []tiers.RowMove) ([]tiers.Moved, []int64, error) {
+	s, ok := l.committer.(tiers.RowSwitcher)
+	if !ok {
+		return nil, nil, tiers.Fail("switch", "", tiers.Key{}, tiers.ErrUnsupported)
+	}
+	in := slices.Clone(rows)
+	for i := range in {
+		in[i].Tier = l.in(in[i].Tier)
+	}
+	moved, brought, err := s.SwitchRows(ctx, moves, in)
+	return moved, brought, l.told(err)
+}
+
+// Marks is that of tiers.Carrier.
+func (l *localRows) Marks(ctx context.Context) (tiers.Marks, error) {
+	c, ok := l.committer.(tiers.Carrier)
+	if !ok {
+		return tiers.Marks{}, tiers.Fail("read marks", "", tiers.Key{}, tiers.ErrUnsupported)
+	}
+	m, err := c.Marks(ctx)
+	issued := make(map[string]tiers.Version, len(m.Issued))
+	for tier, v := range m.Issued {
+		issued[l.out(tier)] = v
+	}
+	m.Issued = issued
+	return m, l.told(err)
+}

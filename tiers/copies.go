@@ -38,6 +38,13 @@ type Copy interface {
 	Close() error
 }
 
+// RowCopy is the copy of a store that offers [System].
+type RowCopy interface {
+	Copy
+	// Rows yields the rows of the journal, of all tiers, in order of Seq. An error ends it.
+	Rows(ctx context.Context) iter.Seq2[Row, error]
+}
+
 // Loader is a store on a server, which a copy can be made a store of.
 type Loader interface {
 	// LoadCopy makes the store what the copy at path is, which has to be sound. It

@@ -9,8 +9,13 @@ import (
 	"github.com/sagestore/sagestore/tiers"
 )
 
-// window is how many rows are merged at once into what the tier lists.
-const window = 256
+const (
+	// window is how many rows are merged at first into what the tier lists. Each window
+	// costs a listing of the tier, so where there are many rows they grow.
+	window, largestWindow = 256, 16384
+	// windowBytes bounds what they hold.
+	windowBytes = 4 << 20
+)
 
 // List merges the rows into what the tier lists. While the server is away it is
 // one error, unless the journal is the whole truth.
@@ -47,23 +52,18 @@ type merge struct {
 // the tier's part of it, so that a row which is applied meanwhile is seen in one
 // of both.
 func (m *merge) run(ctx context.Context) error {
-	for !m.stopped {
+	for size := window; !m.stopped; size = min(4*size, largestWindow) {
 		var rows []tiers.Row
 		waits, err := m.anyRows(ctx)
 		if err != nil {
 			return err
 		}
+		last := true
 		if waits {
-			q := m.q
-			q.Limit = window
-			for row, err := range m.system.ListPending(ctx, m.name, q) {
-				if err != nil {
-					return err
-				}
-				rows = append(rows, row)
+			if rows, last, err = m.rowsOf(ctx, size); err != nil {
+				return err
 			}
 		}
-		last := len(rows) < window
 		end := ""
 		if !last {
 			end = rows[len(rows)-1].Name
@@ -77,6 +77,23 @@ func (m *merge) run(ctx context.Context) error {
 		m.q.After = end
 	}
 	return nil
+}
+
+// rowsOf answers the next rows, up to so many, and whether they are the last ones.
+func (m *merge) rowsOf(ctx context.Context, size int) (rows []tiers.Row, last bool, err error) {
+	q := m.q
+	q.Limit = size
+	bytes := 0
+	for row, err := range m.system.ListPending(ctx, m.name, q) {
+		if err != nil {
+			return nil, false, err
+		}
+		rows = append(rows, row)
+		if bytes += len(row.Name) + len(row.Value); bytes >= windowBytes {
+			return rows, false, nil
+		}
+	}
+	return rows, len(rows) < size, nil
 }
 
 // window merges rows with what the tier has up to the key end, or to the last

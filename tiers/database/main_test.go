@@ -113,3 +113,7 @@ func BenchmarkTier(b *testing.B) {
 }
 
 func TestCarrier(t *testing.T) { tiertest.RunCarrier(t, openIn) }
+
+func TestSwitcher(t *testing.T) { tiertest.RunSwitcher(t, openIn) }
+
+func TestSwitcherInMemory(t *testing.T) { tiertest.RunSwitcher(t, openMemory) }

@@ -2,11 +2,13 @@ package database
 
 import (
 	"context"
+	"slices"
 
+	"github.com/sagestore/sagestore/internal/engine"
 	"github.com/sagestore/sagestore/tiers"
 )
 
-var _ tiers.Switcher = (*Tier)(nil)
+var _ tiers.RowSwitcher = (*Tier)(nil)
 
 const (
 	clearSpace = `DELETE FROM records WHERE namespace = ? AND category = ?`
@@ -16,33 +18,47 @@ const (
 // Switch implements tiers.Switcher. The trigger of the full-text index removes the
 // entries of what is replaced; those of what comes keep their rows.
 func (t *Tier) Switch(ctx context.Context, moves []tiers.Move) ([]tiers.Moved, error) {
-	for _, m := range moves {
-		for _, s := range []tiers.Space{m.From, m.To} {
-			if err := s.Check(); err != nil {
-				return nil, t.fail("switch", tiers.Key{Namespace: s.Namespace, Category: s.Category}, err)
-			}
-		}
+	moved, _, err := t.SwitchRows(ctx, moves, nil)
+	return moved, err
+}
+
+// SwitchRows implements tiers.RowSwitcher.
+func (t *Tier) SwitchRows(ctx context.Context, moves []tiers.Move, rows []tiers.RowMove) (moved []tiers.Moved, brought []int64, err error) {
+	if err := engine.CheckSwitch(moves, rows); err != nil {
+		return nil, nil, t.failed("switch", tiers.Key{}, err)
 	}
+	moves, rows = slices.Clone(moves), slices.Clone(rows)
 	var done []tiers.Moved
-	err := t.writer.do(ctx, &job{several: true, run: func(x *tx) (err error) {
-		done = make([]tiers.Moved, len(moves))
-		for i, m := range moves {
-			version := x.next(x.now())
-			if err := x.makeEntries(); err != nil { // so that the trigger sees them
-				return err
-			}
-			if done[i].Replaced, err = x.exec(clearSpace, m.To.Namespace, m.To.Category); err != nil {
-				return err
-			}
-			done[i].Brought, err = x.exec(moveSpace, m.To.Namespace, m.To.Category, micro(version), m.From.Namespace, m.From.Category)
-			if err != nil {
-				return err
-			}
+	var come []int64
+	err = t.writer.do(ctx, &job{several: true, run: func(x *tx) (err error) {
+		if done, err = x.switchSpaces(moves); err == nil {
+			come, err = x.switchRows(rows)
 		}
-		return x.raiseGaps()
+		return err
 	}})
 	if err != nil {
-		return nil, t.failed("switch", tiers.Key{}, err)
+		return nil, nil, t.failed("switch", tiers.Key{}, err)
 	}
-	return done, nil
+	return done, come, nil
+}
+
+func (x *tx) switchSpaces(moves []tiers.Move) (done []tiers.Moved, err error) {
+	if len(moves) == 0 {
+		return nil, nil
+	}
+	done = make([]tiers.Moved, len(moves))
+	for i, m := range moves {
+		version := x.next(x.now())
+		if err := x.makeEntries(); err != nil { // so that the trigger sees them
+			return nil, err
+		}
+		if done[i].Replaced, err = x.exec(clearSpace, m.To.Namespace, m.To.Category); err != nil {
+			return nil, err
+		}
+		done[i].Brought, err = x.exec(moveSpace, m.To.Namespace, m.To.Category, micro(version), m.From.Namespace, m.From.Category)
+		if err != nil {
+			return nil, err
+		}
+	}
+	return done, x.raiseGaps()
 }

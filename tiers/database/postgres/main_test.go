@@ -84,3 +84,8 @@ func TestCarrier(t *testing.T) {
 	t.Parallel()
 	tiertest.RunCarrier(t, opener(t, false, false))
 }
+
+func TestSwitcher(t *testing.T) {
+	t.Parallel()
+	tiertest.RunSwitcher(t, opener(t, false, false))
+}

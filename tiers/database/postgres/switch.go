@@ -2,11 +2,13 @@ package postgres
 
 import (
 	"context"
+	"slices"
 
+	"github.com/sagestore/sagestore/internal/engine"
 	"github.com/sagestore/sagestore/tiers"
 )
 
-var _ tiers.Switcher = (*Tier)(nil)
+var _ tiers.RowSwitcher = (*Tier)(nil)
 
 const (
 	clearSpace = `DELETE FROM ~.records WHERE namespace = $1 AND category = $2`
@@ -15,35 +17,52 @@ const (
 
 // Switch implements tiers.Switcher.
 func (t *Tier) Switch(ctx context.Context, moves []tiers.Move) ([]tiers.Moved, error) {
-	for _, m := range moves {
-		for _, s := range []tiers.Space{m.From, m.To} {
-			if err := s.Check(); err != nil {
-				return nil, t.fail("switch", tiers.Key{Namespace: s.Namespace, Category: s.Category}, err)
-			}
+	moved, _, err := t.SwitchRows(ctx, moves, nil)
+	return moved, err
+}
+
+// SwitchRows implements tiers.RowSwitcher.
+func (t *Tier) SwitchRows(ctx context.Context, moves []tiers.Move, rows []tiers.RowMove) (moved []tiers.Moved, brought []int64, err error) {
+	if err := engine.CheckSwitch(moves, rows); err != nil {
+		return nil, nil, t.failed("switch", tiers.Key{}, err)
+	}
+	moves, rows = slices.Clone(moves), slices.Clone(rows)
+	var done []tiers.Moved
+	var come []int64
+	as := asRead(rows)
+	j := &job{alone: func(ctx context.Context, x *tx) (err error) {
+		if done, err = x.switchSpaces(ctx, moves); err == nil {
+			come, err = x.switchRows(ctx, rows)
+		}
+		return err
+	}}
+	if len(rows) > 0 {
+		j.wants = as.wants
+		j.run = func(x *tx) error {
+			t.waiting.come()
+			return as.hold(x)
 		}
 	}
-	moves = append([]tiers.Move{}, moves...)
-	var done []tiers.Moved
-	err := t.writer.do(ctx, &job{
-		alone: func(ctx context.Context, x *tx) error {
-			done = make([]tiers.Moved, len(moves))
-			for i, m := range moves {
-				gone, err := x.w.conn.Exec(ctx, t.sql(clearSpace), m.To.Namespace, m.To.Category)
-				if err != nil {
-					return err
-				}
-				come, err := x.w.conn.Exec(ctx, t.sql(moveSpace), m.To.Namespace, m.To.Category, number(x.next()), m.From.Namespace, m.From.Category)
-				if err != nil {
-					return err
-				}
-				done[i] = tiers.Moved{Brought: come.RowsAffected(), Replaced: gone.RowsAffected()}
-			}
-			x.gaps = true
-			return nil
-		},
-	})
-	if err != nil {
-		return nil, t.failed("switch", tiers.Key{}, err)
+	if err := t.writer.do(ctx, j); err != nil {
+		return nil, nil, t.failed("switch", tiers.Key{}, err)
+	}
+	return done, come, nil
+}
+
+func (x *tx) switchSpaces(ctx context.Context, moves []tiers.Move) ([]tiers.Moved, error) {
+	sql := x.w.t.sql
+	done := make([]tiers.Moved, len(moves))
+	for i, m := range moves {
+		gone, err := x.w.conn.Exec(ctx, sql(clearSpace), m.To.Namespace, m.To.Category)
+		if err != nil {
+			return nil, err
+		}
+		come, err := x.w.conn.Exec(ctx, sql(moveSpace), m.To.Namespace, m.To.Category, number(x.next()), m.From.Namespace, m.From.Category)
+		if err != nil {
+			return nil, err
+		}
+		done[i] = tiers.Moved{Brought: come.RowsAffected(), Replaced: gone.RowsAffected()}
+		x.gaps = true
 	}
 	return done, nil
 }
