@@ -16,6 +16,7 @@ type Proxy struct {
 	target   string
 	wg       sync.WaitGroup
 	lost     atomic.Int64
+	sent     atomic.Int64
 	swallow  atomic.Bool
 
 	mu      sync.Mutex
@@ -119,6 +120,9 @@ func (p *Proxy) Swallow(on bool) { p.swallow.Store(on) }
 // Lost is how many connections were cut by LoseReply, LoseRequest and LoseRest.
 func (p *Proxy) Lost() int { return int(p.lost.Load()) }
 
+// Sent is how many times clients have sent something, all at once.
+func (p *Proxy) Sent() int { return int(p.sent.Load()) }
+
 // ofServer answers how much of what the server says is passed on, and whether the
 // connection is cut then.
 func (p *Proxy) ofServer(b []byte) (n int, cut bool) {
@@ -140,6 +144,9 @@ func (p *Proxy) ofServer(b []byte) (n int, cut bool) {
 }
 
 func (p *Proxy) ofClient(b []byte) (n int, cut bool) {
+	if len(b) > 0 {
+		p.sent.Add(1)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.request < 0 || len(b) <= p.request {
