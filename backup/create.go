@@ -13,6 +13,7 @@ import (
 
 	"filippo.io/age"
 
+	"github.com/sagestore/sagestore/internal/aside"
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -24,6 +25,8 @@ const tidyTime = time.Minute
 // case. When it fails or its context ends, nothing is published and what was written
 // is removed; what a killed run left is removed by a later one.
 //
+// It computes on threads that let those of the callers of the store go first.
+//
 // An error after the publishing, when only the mark of verification could not be
 // written, comes with the manifest.
 func (r *Repo) Create(ctx context.Context, s Source) (m Manifest, report Report, err error) {
@@ -34,7 +37,7 @@ func (r *Repo) Create(ctx context.Context, s Source) (m Manifest, report Report,
 	if !s.Began.IsZero() && s.Began.Before(c.begun) {
 		c.begun = s.Began
 	}
-	m, report, err = c.run(ctx)
+	err = aside.Do(func() (err error) { m, report, err = c.run(ctx); return err })
 	return m, report, fail("create backup", c.m.ID, errors.Join(err, s.close()))
 }
 
@@ -211,11 +214,11 @@ func recordCounts(spaces []tiers.SpaceCount) []RecordCount {
 func (c *creation) stream(ctx context.Context, name string, fill func(w io.Writer) error) error {
 	pr, pw := io.Pipe()
 	filled := make(chan error, 1)
-	go func() {
+	aside.Go(func() {
 		err := fill(pw)
 		_ = pw.CloseWithError(err) // never fails
 		filled <- err
-	}()
+	})
 	putErr := c.r.bucket.Put(ctx, name, pr)
 	_ = pr.CloseWithError(errors.Join(errors.New("the bucket stopped reading"), putErr)) // never fails
 	if err := <-filled; err != nil && (putErr == nil || !errors.Is(err, putErr)) {

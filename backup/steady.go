@@ -13,7 +13,7 @@ const (
 	steadyStep = 1 << 20
 	// steadyAhead is how many steps the writing may be ahead of the disk.
 	steadyAhead = 4
-	steadyRead  = 256 << 10
+	steadyRead  = 128 << 10
 )
 
 // writeSteadily writes what is read to the file and syncs it. Reading and writing go on

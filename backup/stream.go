@@ -2,15 +2,18 @@ package backup
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"runtime"
 
 	"filippo.io/age"
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/sagestore/sagestore/internal/aside"
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -30,18 +33,18 @@ const (
 	ratioAt  = 1 << 30
 )
 
-// workers is how many goroutines may compute at a time: half of what the machine can,
-// since the store that is backed up has callers, which are not to wait for it.
-func workers() int { return min(max(runtime.GOMAXPROCS(0)/2, 1), 2) }
-
 // meter hashes and counts what goes through it, the former beside what writes to it.
 type meter struct {
-	h     *hashing
+	h     hash.Hash
+	aside *aside.Writer // to h
 	n     int64
 	moved func(n int64) // may be nil
 }
 
-func newMeter(moved func(int64)) *meter { return &meter{h: newHashing(), moved: moved} }
+func newMeter(moved func(int64)) *meter {
+	h := sha256.New()
+	return &meter{h: h, aside: aside.NewWriter(h), moved: moved}
+}
 
 // Write never fails.
 func (m *meter) Write(p []byte) (int, error) {
@@ -50,13 +53,15 @@ func (m *meter) Write(p []byte) (int, error) {
 		m.moved(m.n)
 	}
 	runtime.Gosched() // whoever waits for a turn, such as a caller of the store, has it now
-	m.h.write(p)
-	return len(p), nil
+	return m.aside.Write(p)
 }
 
 // digest answers what has gone through. It is called in any case, since it ends the
 // hashing; again it answers the same.
-func (m *meter) digest() Digest { return Digest{Bytes: m.n, SHA256: hex.EncodeToString(m.h.sum())} }
+func (m *meter) digest() Digest {
+	_ = m.aside.Close() // a hash never fails
+	return Digest{Bytes: m.n, SHA256: hex.EncodeToString(m.h.Sum(nil))}
+}
 
 // encode writes what fill writes to w, packed and encrypted to the recipients, if
 // there are any.
@@ -70,13 +75,13 @@ func encode(w io.Writer, to []age.Recipient, moved func(int64), fill func(w io.W
 		}
 		w = sealed
 	}
-	packed, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(workers()), zstd.WithWindowSize(window/2))
+	packed, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(window/2))
 	if err != nil {
 		return plain, out.digest(), err
 	}
-	in := newMeter(moved)
-	err = fill(io.MultiWriter(in, packed))
-	err = errors.Join(err, packed.Close())
+	in, packing := newMeter(moved), aside.NewWriter(packed)
+	err = fill(io.MultiWriter(in, packing))
+	err = errors.Join(err, packing.Close(), packed.Close())
 	if err == nil && sealed != nil {
 		err = sealed.Close()
 	}

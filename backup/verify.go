@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sagestore/sagestore/internal/archive"
+	"github.com/sagestore/sagestore/internal/aside"
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -73,7 +74,8 @@ func (r *Repo) verify(ctx context.Context, e Entry, rehearse bool) (Report, erro
 		return Report{ID: e.ID}, err
 	}
 	v := verification{r: r, m: &e.Manifest, ids: r.identities, rehearse: rehearse, tell: r.tell}
-	report, err := v.run(ctx)
+	var report Report
+	err := aside.Do(func() (err error) { report, err = v.run(ctx); return err })
 	report.Authentic = e.Authentic
 	if err != nil {
 		return report, err
@@ -247,9 +249,8 @@ func (v *verification) copy(ctx context.Context, p *PartInfo, path string) (err 
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(workers())
-	g.Go(func() error { return c.Check(ctx) })
-	g.Go(func() error { return v.contents(ctx, p, c) })
+	g.Go(func() error { return aside.Do(func() error { return c.Check(ctx) }) })
+	g.Go(func() error { return aside.Do(func() error { return v.contents(ctx, p, c) }) })
 	return g.Wait()
 }
 

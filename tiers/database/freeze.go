@@ -22,8 +22,8 @@ const (
 	readPages = `WITH RECURSIVE wanted (n) AS (SELECT ?1 UNION ALL SELECT n + 1 FROM wanted WHERE n < ?2)
 		SELECT p.data FROM wanted CROSS JOIN sqlite_dbpage AS p WHERE p.pgno = wanted.n`
 	// copyPages is how many are read at a time. Between two reads the view may be
-	// closed.
-	copyPages = 128
+	// closed, and whoever waits for a processor has a turn.
+	copyPages = 32
 )
 
 // frozen is a snapshot that was opened while nobody could commit.
