@@ -169,7 +169,7 @@ func (w *writer) gather() {
 	w.mu.Lock()
 	n := len(w.queue)
 	w.mu.Unlock()
-	for range 16 {
+	for range 2 {
 		runtime.Gosched()
 		w.mu.Lock()
 		now := len(w.queue)
