@@ -25,8 +25,7 @@ func BackupAllowEmpty() BackupOption {
 // not is [ErrNoStore]. Of drivers whose store is no file here it knows nothing, and
 // answers nil.
 func (b *Backups) Existing() error {
-	cfg := b.core.plan.Config()
-	if cfg.Database.Driver != "sqlite" {
+	if b.core.plan.Config().Database.Driver != "sqlite" || b.core.onServer() {
 		return nil
 	}
 	path := b.places()["database"]
