@@ -9,7 +9,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/sagestore/sagestore/internal/halves"
+	"github.com/sagestore/sagestore/internal/misfit"
 	"github.com/sagestore/sagestore/manager"
 	"github.com/sagestore/sagestore/serializer"
 	"github.com/sagestore/sagestore/tiers"
@@ -47,13 +47,9 @@ func DecodeCheckpoint(b []byte) (*Checkpoint, error) {
 }
 
 func decodeCheckpoint(b []byte) (*Checkpoint, error) {
-	if err := halves.Check(b); err != nil {
-		return nil, err
-	}
 	var doc portable
-	codec := serializer.JSON()
-	if err := codec.Decode(b, &doc); err != nil {
-		return nil, corrupt("checkpoint", err)
+	if err := misfit.Decode(b, &doc); err != nil {
+		return nil, damaged(err)
 	}
 	if doc.Format != portableFormat {
 		return nil, fmt.Errorf("%w: the format is %q, %q is known", tiers.ErrSchema, doc.Format, portableFormat)
@@ -66,13 +62,24 @@ func decodeCheckpoint(b []byte) (*Checkpoint, error) {
 		return nil, errUnsound
 	}
 	c := &Checkpoint{}
-	if err := codec.Decode(text.Bytes(), c); err != nil {
-		return nil, corrupt("checkpoint", err)
+	if err := misfit.Decode(doc.Checkpoint, c); err != nil {
+		if e, is := errors.AsType[*misfit.Error](err); is { // it has the lines of the document
+			e.Line += bytes.Count(b[:bytes.Index(b, doc.Checkpoint)], []byte("\n"))
+		}
+		return nil, damaged(err)
 	}
 	if c.AgentID == "" || c.State == nil && c.Conversation == "" {
 		return nil, corrupt("checkpoint", errors.New("it does not say what it is of"))
 	}
 	return c, nil
+}
+
+// damaged is the error of a document, which says where in it.
+func damaged(err error) error {
+	if errors.Is(err, tiers.ErrCorrupt) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", tiers.ErrCorrupt, err)
 }
 
 // ImportCheckpoint stores a checkpoint that came from elsewhere, with its id, as

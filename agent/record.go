@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/sagestore/sagestore/internal/misfit"
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -129,7 +130,9 @@ func readSince(raw []byte) (since uint64, ok bool) {
 
 func (s *Store) encode(v any) (json.RawMessage, error) { return s.core.codec.Append(nil, v) }
 
-func (s *Store) decode(raw json.RawMessage, into any) error { return s.core.codec.Decode(raw, into) }
+func (s *Store) decode(raw json.RawMessage, into any) error {
+	return misfit.InLine(misfit.Of(raw, into, s.core.codec.Decode(raw, into)))
+}
 
 func (r *stateRecord) state() *State {
 	return &State{

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sagestore/sagestore/internal/misfit"
 	"github.com/sagestore/sagestore/manager"
 	"github.com/sagestore/sagestore/tiers"
 )
@@ -20,7 +21,7 @@ type searchedRecord struct {
 
 func (s *Store) decodeSearched(key string, raw json.RawMessage) (r searchedRecord, err error) {
 	if err := json.Unmarshal(raw, &r); err != nil {
-		return r, corrupt(key, err)
+		return r, corrupt(key, misfit.InLine(misfit.Of(raw, &r, err)))
 	}
 	return r, nil
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sagestore/sagestore/internal/misfit"
 	"github.com/sagestore/sagestore/internal/nearest"
 	"github.com/sagestore/sagestore/manager"
 	"github.com/sagestore/sagestore/serializer"
@@ -128,42 +129,15 @@ func strictly(raw json.RawMessage, into any) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
 	if err := d.Decode(reflect.New(reflect.TypeOf(into).Elem()).Interface()); err != nil {
-		return fmt.Errorf("%w: the input: %s", tiers.ErrType, inWords(err))
+		return fmt.Errorf("%w: the input: %s", tiers.ErrType, misfit.Why(raw, into, err))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return fmt.Errorf("%w: the input goes on after its end", tiers.ErrType)
 	}
 	if err := serializer.JSON().Decode(raw, into); err != nil {
-		return fmt.Errorf("%w: the input: %s", tiers.ErrType, inWords(err))
+		return fmt.Errorf("%w: the input: %s", tiers.ErrType, misfit.Why(raw, into, err))
 	}
 	return missing(raw, into)
-}
-
-// inWords says what is wrong with JSON without the names of Go's types.
-func inWords(err error) string {
-	e, ok := errors.AsType[*json.UnmarshalTypeError](err)
-	if !ok {
-		return err.Error()
-	}
-	wanted := "another type"
-	switch e.Type.Kind() {
-	case reflect.String:
-		wanted = "a text"
-	case reflect.Bool:
-		wanted = "true or false"
-	case reflect.Int, reflect.Int64, reflect.Uint64, reflect.Uint, reflect.Float64:
-		wanted = "a number"
-	case reflect.Slice:
-		wanted = "a list"
-	case reflect.Struct, reflect.Map:
-		wanted = "an object"
-	default:
-	}
-	at := e.Field
-	if at == "" {
-		return fmt.Sprintf("it is a JSON %s; %s is wanted", e.Value, wanted)
-	}
-	return fmt.Sprintf("%s is a JSON %s; %s is wanted", at, e.Value, wanted)
 }
 
 // missing names what an input leaves out.

@@ -80,7 +80,8 @@ func (c *gobCodec) Decode(src []byte, v any) error {
 		return err
 	}
 	if err := gob.NewDecoder(bytes.NewReader(src)).Decode(v); err != nil {
-		return fmt.Errorf("%w: the gob value does not fit %s: %w", tiers.ErrType, reflect.TypeOf(v).Elem(), err)
+		t := reflect.TypeOf(v).Elem()
+		return &mismatch{text: fmt.Sprintf("the gob value does not fit %s: %v", t, err), wanted: t, err: err}
 	}
 	return nil
 }

@@ -121,7 +121,7 @@ func (c *jsonCodec) Decode(src []byte, v any) error {
 	}
 	t := reflect.TypeOf(v).Elem()
 	if string(bytes.TrimSpace(src)) == "null" && !c.nilable(t) {
-		return fmt.Errorf("%w: a JSON null is stored, %s is wanted", tiers.ErrType, t)
+		return &mismatch{text: fmt.Sprintf("a JSON null is stored, %s is wanted", t), value: "null", wanted: t}
 	}
 	a := c.of(t)
 	if !a.open {
@@ -151,19 +151,19 @@ func jsonError(err error, t reflect.Type) error {
 	if err == nil {
 		return nil
 	}
-	var mismatch *json.UnmarshalTypeError
-	if !errors.As(err, &mismatch) {
-		return fmt.Errorf("%w: a JSON value does not fit %s: %w", tiers.ErrType, t, err)
+	var misfit *json.UnmarshalTypeError
+	if !errors.As(err, &misfit) {
+		return &mismatch{text: fmt.Sprintf("a JSON value does not fit %s: %v", t, err), wanted: t, err: err}
 	}
-	kind, _, outOfRange := bytes.Cut([]byte(mismatch.Value), []byte(" "))
-	why := fmt.Sprintf("a JSON %s is stored, %s is wanted", kind, mismatch.Type)
+	kind, _, outOfRange := bytes.Cut([]byte(misfit.Value), []byte(" "))
+	why := fmt.Sprintf("a JSON %s is stored, %s is wanted", kind, misfit.Type)
 	if outOfRange {
-		why = fmt.Sprintf("the JSON %s that is stored does not fit %s", kind, mismatch.Type)
+		why = fmt.Sprintf("the JSON %s that is stored does not fit %s", kind, misfit.Type)
 	}
-	if mismatch.Field != "" {
-		why = at(mismatch.Field, why) + " in " + t.String()
+	if misfit.Field != "" {
+		why = at(misfit.Field, why) + " in " + t.String()
 	}
-	return fmt.Errorf("%w: %s", tiers.ErrType, why)
+	return &mismatch{text: why, field: misfit.Field, value: misfit.Value, wanted: misfit.Type}
 }
 
 func jsonKind(k reflect.Kind) bool {

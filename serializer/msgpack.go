@@ -122,7 +122,7 @@ func (w *msgpackWriter) encode(v any) (err error) {
 func (c *msgpackCodec) Decode(src []byte, v any) error {
 	t := reflect.TypeOf(v).Elem()
 	if len(src) == 1 && src[0] == msgpackNil && !c.nilable(t) {
-		return fmt.Errorf("%w: a msgpack nil is stored, %s is wanted", tiers.ErrType, t)
+		return &mismatch{text: fmt.Sprintf("a msgpack nil is stored, %s is wanted", t), value: "null", wanted: t}
 	}
 	if err := checkMsgpack(src, c.shapes.of(t)); err != nil {
 		return err
@@ -132,7 +132,7 @@ func (c *msgpackCodec) Decode(src []byte, v any) error {
 		r = &msgpackReader{dec: msgpack.NewDecoder(nil)}
 	}
 	if err := r.decode(src, v); err != nil {
-		return fmt.Errorf("%w: a msgpack value does not fit %s: %w", tiers.ErrType, t, err)
+		return &mismatch{text: fmt.Sprintf("a msgpack value does not fit %s: %v", t, err), wanted: t, err: err}
 	}
 	if len(src) <= 1<<16 { // a decoder keeps the room of its longest text
 		c.readers.Put(r)

@@ -24,7 +24,8 @@ func checkMsgpack(src []byte, want *shape) error {
 	if err := s.value(want, 0); err != nil {
 		if m, ok := errors.AsType[*misfit](err); ok {
 			slices.Reverse(m.path)
-			return fmt.Errorf("%w: %s", tiers.ErrType, at(strings.TrimPrefix(strings.Join(m.path, ""), "."), m.why))
+			field := strings.TrimPrefix(strings.Join(m.path, ""), ".")
+			return &mismatch{text: at(field, m.why), field: field, value: m.value, wanted: m.wanted}
 		}
 		return err
 	}
@@ -36,8 +37,10 @@ func checkMsgpack(src []byte, want *shape) error {
 
 // misfit is a value that does not fit its shape, with the way to it from within.
 type misfit struct {
-	path []string
-	why  string
+	path   []string
+	why    string
+	value  string // what there is, as encoding/json calls it
+	wanted reflect.Type
 }
 
 func (m *misfit) Error() string { return m.why }
@@ -48,6 +51,16 @@ func inside(err error, step string) error {
 		m.path = append(m.path, step)
 	}
 	return err
+}
+
+// json is what encoding/json calls such a value; with same it is one of the kind that is
+// wanted.
+func (c class) json(same bool) string {
+	name := [...]string{"null", "bool", "number", "number", "string", "", "array", "object", ""}[c]
+	if same {
+		name += " "
+	}
+	return name
 }
 
 type msgpackBytes struct {
@@ -92,7 +105,7 @@ func (s *msgpackBytes) value(want *shape, depth int) error {
 	}
 	if want != nil {
 		if why := want.refuses(h); why != "" {
-			return &misfit{why: why}
+			return &misfit{why: why, value: h.json(strings.HasPrefix(why, "the ")), wanted: want.typ}
 		}
 	}
 	switch h.class {

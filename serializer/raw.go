@@ -56,7 +56,7 @@ func (raw) Decode(src []byte, v any) error {
 	case rv.Kind() == reflect.String:
 		rv.SetString(string(src))
 	default:
-		return fmt.Errorf("%w: raw bytes are stored, %s is wanted", tiers.ErrType, rv.Type())
+		return &mismatch{text: fmt.Sprintf("raw bytes are stored, %s is wanted", rv.Type()), wanted: rv.Type()}
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sagestore/sagestore/internal/misfit"
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -116,11 +117,15 @@ func (e *Event) UnmarshalJSON(text []byte) error {
 		case "jsonrpc":
 			version = string(m.value) == `"2.0"`
 		case "method":
-			err = json.Unmarshal(m.value, &e.Method)
+			if why := json.Unmarshal(m.value, &e.Method); why != nil {
+				err = errors.New(misfit.Why(m.value, &e.Method, why))
+			}
 		case "params":
 			err = e.readParams(m.value)
 		case ownMember:
-			err = json.Unmarshal(m.value, &own)
+			if why := json.Unmarshal(m.value, &own); why != nil {
+				err = errors.New(misfit.Why(m.value, &own, why))
+			}
 		default:
 			more = append(more, m)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sagestore/sagestore/backup"
 	"github.com/sagestore/sagestore/config"
+	"github.com/sagestore/sagestore/internal/misfit"
 	"github.com/sagestore/sagestore/manager"
 	"github.com/sagestore/sagestore/tiers"
 )
@@ -62,7 +63,7 @@ func entryOfBackup(e backup.Entry) backupEntry {
 	}
 	switch {
 	case e.Err != nil:
-		out.Error = e.Err.Error()
+		out.Error = misfit.Words(e.Err)
 	case e.Damaged != "":
 		out.Error = "found damaged: " + e.Damaged
 	}

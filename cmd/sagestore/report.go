@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/sagestore/sagestore/config"
+	"github.com/sagestore/sagestore/internal/misfit"
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -40,7 +41,7 @@ func explain(err error) []fault {
 		return lines.explain()
 	}
 	if usage, ok := errors.AsType[*usageError](err); ok {
-		return []fault{{usage.Error(), usage.hint}}
+		return []fault{{misfit.Words(usage), usage.hint}}
 	}
 	var all []fault
 	for _, err := range parts(err) {
@@ -59,7 +60,7 @@ func faultOf(err error) fault {
 	if errors.Is(err, context.Canceled) && !errors.Is(err, tiers.ErrCommitUnknown) {
 		return fault{text: "interrupted"}
 	}
-	f := fault{text: err.Error()}
+	f := fault{text: misfit.Words(err)}
 	for e := range typed(err) {
 		if e.Hint != "" {
 			f.hint = e.Hint // the innermost knows best
@@ -109,6 +110,8 @@ func inFlags(hint string) string {
 		return "no checkpoint was made; sagestore agent repair takes what can be read for right, sagestore checkpoint restore goes back to a sound checkpoint"
 	case strings.Contains(hint, "Start makes one"):
 		return "sagestore session list shows those that are there"
+	case strings.Contains(hint, "Manager.Load into"):
+		return "sagestore load shows what is stored"
 	case strings.Contains(hint, "told to recreate it"):
 		return "--recreate makes the agent again"
 	}

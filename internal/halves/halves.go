@@ -13,15 +13,15 @@ import (
 // Check answers tiers.ErrCorrupt for a JSON text in which an escape stands for half a
 // pair of surrogates. Decoders put U+FFFD in its place without a word.
 func Check(text []byte) error {
-	if n := lone(text); n >= 0 {
+	if n := Index(text); n >= 0 {
 		return fmt.Errorf("%w: the escape %s is half a character", tiers.ErrCorrupt, text[n:n+6])
 	}
 	return nil
 }
 
-// lone answers where in a JSON text an escape stands for half a character,
+// Index answers where in a JSON text an escape stands for half a character,
 // or -1.
-func lone(text []byte) int {
+func Index(text []byte) int {
 	for at := 0; ; {
 		n := bytes.IndexByte(text[at:], '\\')
 		if n < 0 || at+n+1 >= len(text) {

@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"github.com/sagestore/sagestore/agent"
+	"github.com/sagestore/sagestore/internal/misfit"
 	"github.com/sagestore/sagestore/serializer"
 	"github.com/sagestore/sagestore/tiers"
 )
@@ -25,14 +26,15 @@ func (r *reading) document() (object, error) {
 	if err != nil {
 		return nil, err
 	}
-	return objectOf(b)
+	o, err := objectOf(b)
+	return o, misfit.Located(b, err)
 }
 
 // agentFile reads an agent of a back end of files.
 func (r *reading) agentFile() error {
 	o, err := r.document()
 	if err != nil {
-		r.fault(0, "", err)
+		r.refuse(err)
 		return nil
 	}
 	a, err := stateOf(o)
@@ -54,7 +56,7 @@ func stateOf(o object) (*agent.State, error) {
 	}
 	if raw := o.take("version"); raw != nil {
 		if err := json.Unmarshal(raw, &a.Version); err != nil {
-			return nil, fmt.Errorf("%w: version: %w", tiers.ErrCorrupt, err)
+			return nil, fmt.Errorf("%w: version: %s", tiers.ErrCorrupt, misfit.Why(raw, &a.Version, err))
 		}
 	}
 	if raw := o.take("capabilities"); raw != nil && json.Unmarshal(raw, &a.Capabilities) != nil {

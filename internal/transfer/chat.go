@@ -3,7 +3,6 @@ package transfer
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"maps"
 	"path/filepath"
 	"strconv"
@@ -155,8 +154,8 @@ func (r *reading) chatLines(ctx context.Context) error {
 
 func (r *reading) chatLine(line int, o object) error {
 	var ms []object
-	if err := json.Unmarshal(o.take("messages"), &ms); err != nil {
-		r.fault(line, "", errors.Join(errNoMessages, err))
+	if json.Unmarshal(o.take("messages"), &ms) != nil {
+		r.fault(line, "", errNoMessages)
 		return nil
 	}
 	id := idOf(o)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/sagestore/sagestore/agent"
+	"github.com/sagestore/sagestore/internal/misfit"
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -14,7 +15,7 @@ import (
 func (r *reading) checkpointFile() error {
 	b, err := r.whole()
 	if err != nil {
-		r.fault(0, "", err)
+		r.refuse(err)
 		return nil
 	}
 	var c *agent.Checkpoint
@@ -31,7 +32,7 @@ func (r *reading) checkpointFile() error {
 		}
 	}
 	if err != nil {
-		r.fault(0, "", err)
+		r.refuse(misfit.Located(b, err))
 		return nil
 	}
 	return r.give(found{checkpoint: c})
@@ -81,7 +82,7 @@ func iterationCheckpoint(o object) (*agent.Checkpoint, error) {
 func (r *reading) fieldFile() error {
 	o, err := r.document()
 	if err != nil {
-		r.fault(0, "", err)
+		r.refuse(err)
 		return nil
 	}
 	key := strings.TrimSuffix(filepath.Base(r.src.path), ".json")

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/sagestore/sagestore/agent"
+	"github.com/sagestore/sagestore/internal/misfit"
 	"github.com/sagestore/sagestore/serializer"
 	"github.com/sagestore/sagestore/session"
 	"github.com/sagestore/sagestore/tiers"
@@ -94,7 +95,7 @@ func (r *reading) own(ctx context.Context) error {
 		var l ownLine
 		text, err := codec.Append(nil, o) // which leaves the characters as they are
 		if err == nil {
-			err = codec.Decode(text, &l)
+			err = misfit.InLine(misfit.Of(text, &l, codec.Decode(text, &l)))
 		}
 		if err != nil {
 			r.fault(line, "", err)

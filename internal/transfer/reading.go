@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sagestore/sagestore/agent"
+	"github.com/sagestore/sagestore/internal/misfit"
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -61,7 +62,19 @@ func (r *reading) whole() ([]byte, error) {
 	if err == nil && len(b) > mostPiece {
 		err = errLong()
 	}
+	if err == nil {
+		err = misfit.Sound(b)
+	}
 	return b, err
+}
+
+// refuse is the fault of a document, at the line that its error knows.
+func (r *reading) refuse(err error) {
+	line := 0
+	if e, is := errors.AsType[*misfit.Error](err); is {
+		line, err = e.Line, e.Err
+	}
+	r.fault(line, "", err)
 }
 
 // eachLine calls fn for the object of each line. Damaged lines are faults.
