@@ -15,8 +15,12 @@ type Flight struct {
 	key   Key
 	hash  uint64
 	began time.Time
-	keeps bool // what it finds may be held; guarded by the shard
 	done  chan struct{}
+
+	// Guarded by the shard.
+	keeps bool          // what it finds may be held
+	least tiers.Version // what loads that landed meanwhile have found
+	none  bool          // one of these has found none
 
 	// Set by Land.
 	entry  *Entry
@@ -82,6 +86,22 @@ func (b *busy) part() {
 	}
 }
 
+// landed ends the joining of a load that has landed. Another that began meanwhile may
+// have looked before this one did, and must find nothing older now. To let nobody join
+// it from then on would be enough as well, but the next one would end the same way when
+// that lands, and so on for as long as callers come.
+func (b *busy) landed(f *Flight) {
+	switch {
+	case b.flight == f:
+		b.flight = nil
+	case b.flight == nil:
+	case f.err == nil:
+		b.flight.least = max(b.flight.least, f.record.Version)
+	case errors.Is(f.err, tiers.ErrNotFound):
+		b.flight.none = true
+	}
+}
+
 func (sh *shard) busyOf(k Key) *busy {
 	b := sh.busy[k]
 	if b == nil {
@@ -112,11 +132,11 @@ func (f *Flight) Land(r *tiers.Record, err error, left bool) *Entry {
 	sh := l.shard(f.hash)
 	sh.Lock()
 	if b := sh.busy[f.key]; b != nil {
-		if b.flight != f {
-			b.part() // it may have looked before this one did
-		}
-		b.flight = nil
+		b.landed(f)
 		sh.rest(f.key, b, l.clock.Now())
+	}
+	if absent && f.least > 0 || err == nil && (f.none || r.Version < f.least) {
+		f.keeps, f.left = false, true // it may be older than what was seen before others have joined
 	}
 	if f.keeps && (err == nil || absent) {
 		l.take(sh, f.key)
@@ -131,7 +151,8 @@ func (f *Flight) Land(r *tiers.Record, err error, left bool) *Entry {
 }
 
 // Wait waits for the leader, or for the end of the context, whose cause it answers.
-// again says that the leader has left, and the caller has to join anew.
+// again says that the leader has left, or has found what may be too old by now, and the
+// caller has to join anew.
 func (f *Flight) Wait(ctx context.Context) (e *Entry, r tiers.Record, again bool, err error) {
 	select {
 	case <-f.done:

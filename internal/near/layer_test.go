@@ -145,6 +145,51 @@ func TestNobodyJoinsALoadThatBeganBeforeAnAcknowledgedChange(t *testing.T) {
 	}
 }
 
+// A message comes while a load is on its way, and the next begins before that one ends.
+func TestLoadThatEndsLateLetsTheNextOneGoOnUnlessItHasFoundMore(t *testing.T) {
+	none := &tiers.Record{}
+	for _, c := range []struct {
+		why        string
+		late, next *tiers.Record // none: the key is absent
+		held       int64
+	}{
+		{"both have found the same", record(1), record(1), 1},
+		{"the next has looked later", record(1), record(2), 2},
+		{"the next has looked earlier", record(2), record(1), 0},
+		{"the late one has found it, and the next has not: nobody knows which was first", record(1), none, 0},
+		{"the next has found it, and the late one has not", none, record(1), 0},
+		{"both have found none", none, none, -1},
+	} {
+		l, _ := newLayer(t, time.Hour)
+		land := func(f *Flight, r *tiers.Record) {
+			if r == none {
+				f.Land(r, tiers.ErrNotFound, false)
+			} else {
+				f.Land(r, nil, false)
+			}
+		}
+		late := lead(t, l)
+		l.Drop(k, 0)
+		next := lead(t, l)
+		land(late, c.late)
+		if e, f, leads := l.Join(k); e != nil || f != next || leads {
+			t.Errorf("%s: a caller does not join the load that is on its way", c.why)
+		}
+		land(next, c.next)
+		holds(t, l, c.why, c.held)
+		if _, _, again, _ := next.Wait(t.Context()); again != (c.held == 0) {
+			t.Errorf("%s: who has joined has to ask again: %v", c.why, again)
+		}
+	}
+	l, _ := newLayer(t, time.Hour)
+	late := lead(t, l)
+	l.Drop(k, 0)
+	next := lead(t, l)
+	late.Land(&tiers.Record{}, tiers.ErrUnavailable, false)
+	next.Land(record(1), nil, false)
+	holds(t, l, "who has failed has seen nothing", 1)
+}
+
 func TestOfSeveralChangesTheHighestVersionIsHeldOnceAllHaveEnded(t *testing.T) {
 	l, _ := newLayer(t, time.Minute)
 	a, b := l.Change(k), l.Change(k)
