@@ -69,7 +69,7 @@ func (x *tx) openBooks() (*books, error) {
 	if n.tiers, err = sumsNow(x.ctx, x.c); err != nil {
 		return nil, err
 	}
-	added, err := placesIn(x.ctx, x.c, x.waiting.upTo())
+	added, err := placesIn(x.ctx, x.c, x.waiting.upTo(), -1)
 	if err != nil {
 		return nil, err
 	}

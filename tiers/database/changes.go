@@ -86,11 +86,9 @@ func (w *watch) look(ctx context.Context, known *waiting) error {
 		return err
 	}
 	if upTo := known.upTo(); last.Journal > uint64(upTo) { //nolint:gosec // never negative
-		rows, err := placesIn(ctx, w.c, upTo)
-		if err != nil {
+		if err := known.learn(ctx, w.c, int64(last.Journal)); err != nil { //nolint:gosec // counted from 0
 			return err
 		}
-		known.add(rows, int64(last.Journal)) //nolint:gosec // counted from 0
 	}
 	w.seen, w.last = version, last
 	return nil

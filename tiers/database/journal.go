@@ -311,7 +311,7 @@ func (t *Tier) keepPlaces(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		rows, err := placesIn(ctx, c, 0)
+		rows, err := placesIn(ctx, c, 0, -1)
 		if err == nil {
 			t.waiting.keep(rows, upTo)
 		}

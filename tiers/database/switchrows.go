@@ -26,8 +26,8 @@ const (
 	lastRow = `SELECT max(seq) FROM journal`
 )
 
-// switchRows makes rows of what was prepared. Places of rows are read again before the
-// commit: that is less than to keep what was inserted.
+// switchRows makes rows of what was prepared. Their places are read after the commit, a
+// few at a time.
 func (x *tx) switchRows(rows []tiers.RowMove) ([]int64, error) {
 	if len(rows) == 0 {
 		return nil, nil
@@ -47,7 +47,7 @@ func (x *tx) switchRows(rows []tiers.RowMove) ([]int64, error) {
 	if err := x.saveSums(); err != nil {
 		return nil, err
 	}
-	x.books, x.reread = books{}, true
+	x.books, x.many = books{}, true
 	return brought, nil
 }
 

@@ -15,6 +15,7 @@ type tx struct {
 	hints   hints
 	books   books
 	reread  bool // the books were forgotten within a transaction
+	many    bool // more rows have come than are kept until the commit
 	waiting *waiting
 	hand    string        // up to which id of a transaction has been looked for old ones
 	commits int           // of transactions, to do so now and then

@@ -46,19 +46,43 @@ type placed struct {
 	tx string
 }
 
-const placesAfter = `SELECT seq, tier, namespace, category, key, tx FROM journal WHERE seq > ? ORDER BY seq`
+const placesAfter = `SELECT seq, tier, namespace, category, key, tx FROM journal WHERE seq > ? ORDER BY seq LIMIT ?`
 
-// placesIn reads where rows after one are.
-func placesIn(ctx context.Context, c *conn, after int64) (all []placed, err error) {
-	return all, c.query(ctx, placesAfter, []driver.Value{after}, func(row []driver.Value) (bool, error) {
+// placesIn reads where rows after one are, up to n; n < 0: all. Rows in a row of one
+// category share what they have in common.
+func placesIn(ctx context.Context, c *conn, after int64, n int) (all []placed, err error) {
+	var last placed
+	return all, c.query(ctx, placesAfter, []driver.Value{after, int64(n)}, func(row []driver.Value) (bool, error) {
 		var p placed
 		p.seq, _ = row[0].(int64)
 		for i, s := range []*string{&p.tier, &p.key.Namespace, &p.key.Category, &p.key.Name, &p.tx} {
 			*s, _ = row[1+i].(string)
 		}
-		all = append(all, p)
+		if p.tier == last.tier && p.key.Space() == last.key.Space() {
+			p.tier, p.key.Namespace, p.key.Category = last.tier, last.key.Namespace, last.key.Category
+		}
+		all, last = append(all, p), p
 		return true, nil
 	})
+}
+
+// placesAtOnce is how many places are read in one step.
+const placesAtOnce = 4096
+
+// learn reads the places that are not known yet. There are none but these up to the
+// seq to.
+func (w *waiting) learn(ctx context.Context, c *conn, to int64) error {
+	for {
+		rows, err := placesIn(ctx, c, w.upTo(), placesAtOnce)
+		if err != nil {
+			return err
+		}
+		if len(rows) < placesAtOnce {
+			w.add(rows, to)
+			return nil
+		}
+		w.add(rows, 0)
+	}
 }
 
 func (w *waiting) upTo() int64 {

@@ -387,6 +387,12 @@ func (w *writer) commit(ctx context.Context) error {
 		return err
 	}
 	w.tx.stored, w.tx.reread = stored, false
+	if w.tx.many {
+		w.tx.many = false
+		if err := w.tx.waiting.learn(ctx, w.tx.c, 0); err != nil {
+			return err
+		}
+	}
 	w.tx.tellPlaces()
 	seen, err := w.tx.c.dataVersion()
 	if err == nil {
@@ -398,7 +404,7 @@ func (w *writer) commit(ctx context.Context) error {
 // rollback ends a transaction that failed. SQLite may have ended it already,
 // which is an error that says nothing.
 func (w *writer) rollback(ctx context.Context) {
-	w.tx.books, w.tx.reread, w.tx.pending = books{}, false, nil
+	w.tx.books, w.tx.reread, w.tx.many, w.tx.pending = books{}, false, false, nil
 	if w.tx.c != nil {
 		_, _ = w.tx.c.exec(ctx, "ROLLBACK")
 	}
