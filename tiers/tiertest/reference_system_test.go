@@ -51,6 +51,15 @@ func yielding[V any](vs []V, err error) iter.Seq2[V, error] {
 	}
 }
 
+var _ tiers.Waiter = (*reference)(nil)
+
+func (t *reference) Waits(tier string, k tiers.Key) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, ok := t.rows[rowKey{tier, k}]
+	return ok
+}
+
 func (t *reference) Lock(ctx context.Context, name string) (unlock func(), ok bool, err error) {
 	leave, err := t.enter(ctx)
 	if err != nil {

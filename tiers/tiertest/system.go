@@ -21,6 +21,7 @@ func systemGroups() []group {
 		{"facts", factRules()},
 		{"journal", journalRules()},
 		{"pending", pendingRules()},
+		{"waiting", waitingRules()},
 		{"sessions", sessionRules()},
 		{"system", systemRules()},
 	}

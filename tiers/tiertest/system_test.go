@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -48,6 +49,7 @@ type flawedSystem struct {
 	all     func(ctx context.Context) iter.Seq2[tiers.Session, error]
 	since   func(ctx context.Context, seq uint64) iter.Seq2[tiers.Session, error]
 	changes func(ctx context.Context) (tiers.Changes, error)
+	waits   func(tier string, k tiers.Key) bool
 }
 
 // or answers the replacement when there is one.
@@ -116,6 +118,10 @@ func (f *flawedSystem) SessionsSince(ctx context.Context, seq uint64) iter.Seq2[
 
 func (f *flawedSystem) Changes(ctx context.Context) (tiers.Changes, error) {
 	return or(f.changes, f.reference.Changes, f.changes != nil)(ctx)
+}
+
+func (f *flawedSystem) Waits(tier string, k tiers.Key) bool {
+	return or(f.waits, f.reference.Waits, f.waits != nil)(tier, k)
 }
 
 type systemFlaw struct {
@@ -344,6 +350,20 @@ func systemFlaws() []systemFlaw {
 				})
 				return s, existed, err
 			}
+		}},
+		{"tells of no row but the first that waits", "waiting/no row that waits is denied", func(f *flawedSystem) {
+			f.waits = func(tier string, k tiers.Key) bool { return k.Name == "mine" && f.reference.Waits(tier, k) }
+		}},
+		{"lets a look hide what came meanwhile", "waiting/a row waits from its append on, whoever looks meanwhile", func(f *flawedSystem) {
+			var looks atomic.Int64
+			f.changes = func(ctx context.Context) (tiers.Changes, error) {
+				looks.Add(1)
+				return f.reference.Changes(ctx)
+			}
+			f.waits = func(tier string, k tiers.Key) bool { return looks.Load()%2 == 0 && f.reference.Waits(tier, k) }
+		}},
+		{"always wants to be asked", "waiting/of an empty journal nothing waits", func(f *flawedSystem) {
+			f.waits = func(string, tiers.Key) bool { return true }
 		}},
 		{"counts no change of a session", "system/changes grow with every change", func(f *flawedSystem) {
 			f.changes = func(ctx context.Context) (tiers.Changes, error) {

@@ -241,6 +241,8 @@ func (t *T) has(c Capability) bool {
 		_, ok = tiers.As[tiers.Searcher](t.Tier)
 	case TopSearcher:
 		_, ok = tiers.As[tiers.TopSearcher](t.Tier)
+	case Waiter:
+		_, ok = tiers.As[tiers.Waiter](t.Tier)
 	}
 	return ok
 }

@@ -58,6 +58,7 @@ const (
 	Snapshotter Capability = "Snapshotter"
 	Searcher    Capability = "Searcher"
 	TopSearcher Capability = "TopSearcher"
+	Waiter      Capability = "Waiter"
 )
 
 // Config says what is tested and what it promises.

@@ -113,7 +113,7 @@ func (x *tx) takeOver(b *tiers.Books) error {
 	was := x.books
 	x.change(func() { x.books.seq, x.books.dirty = was.seq, was.dirty })
 	if len(b.Rows) > 0 {
-		x.w.t.waiting.come()
+		x.come()
 	}
 	for i := range b.Rows {
 		if err := x.takeRow(&b.Rows[i]); err != nil {

@@ -217,7 +217,7 @@ func (x *tx) carryOut(d *decision) (out tiers.Committed, err error) {
 		}
 	}
 	if len(d.Rows) > 0 {
-		x.w.t.waiting.come()
+		x.come()
 	}
 	for i := range d.Rows {
 		r := d.Rows[i]

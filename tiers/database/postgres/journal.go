@@ -44,7 +44,7 @@ func (t *Tier) Append(ctx context.Context, rs []tiers.Row, conds []tiers.Cond, l
 		bytes: bytes,
 		wants: func(w *wants) { w.appended(in) },
 		run: func(x *tx) error {
-			t.waiting.come()
+			x.come()
 			out = make([]tiers.Row, len(in))
 			return engine.Each(len(in), nil, func(i int) (err error) {
 				out[i], err = x.appendRow(in[i], tiers.CondAt(conds, i), limit)

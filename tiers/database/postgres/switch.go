@@ -39,7 +39,7 @@ func (t *Tier) SwitchRows(ctx context.Context, moves []tiers.Move, rows []tiers.
 	if len(rows) > 0 {
 		j.wants = as.wants
 		j.run = func(x *tx) error {
-			t.waiting.come()
+			x.come()
 			return as.hold(x)
 		}
 	}

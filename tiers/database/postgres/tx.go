@@ -37,6 +37,7 @@ type tx struct {
 	ids      map[string]bool // of transactions: whether they were committed
 	begun    []string        // those of this group
 	gaps     bool            // records may have come without a text
+	brings   bool            // rows of the journal
 	seen     []tiers.Session // to be raised
 
 	quick *quick // what is written instead, in a group that goes the quick way

@@ -11,7 +11,8 @@ import (
 type waiting struct {
 	mu    sync.Mutex
 	empty bool
-	turns uint64 // grows with every row of this handle
+	under int    // transactions that bring rows and are under way
+	turns uint64 // grows with every end of one
 }
 
 // turn is asked for before a look.
@@ -21,18 +22,37 @@ func (w *waiting) turn() uint64 {
 	return w.turns
 }
 
-// look notes what a look has shown, unless a row of this handle has come since.
+// look notes what a look has shown, unless rows of this handle were on their way since
+// it began: it may have been too early to see them.
 func (w *waiting) look(empty bool, turn uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.empty = empty && turn == w.turns
+	w.empty = empty && w.under == 0 && turn == w.turns
 }
 
-// come notes that a row is about to be stored.
-func (w *waiting) come() {
+// come notes that the transaction is to store rows.
+func (x *tx) come() {
+	if x.brings {
+		return
+	}
+	x.brings = true
+	w := &x.w.t.waiting
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.empty = false
+	w.under++
+}
+
+// came notes that the transaction is over, if it was to store rows.
+func (x *tx) came() {
+	if !x.brings {
+		return
+	}
+	x.brings = false
+	w := &x.w.t.waiting
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.under--
 	w.turns++
 }
 

@@ -247,6 +247,7 @@ const attempts = 3
 // done again by halves, so that in the end only the job that can't be done gets the
 // error.
 func (w *writer) attempt(x *tx, jobs []*job, tries int) {
+	defer x.came()
 	x.runAll(jobs)
 	if !x.changed() {
 		w.rollback(x)
