@@ -19,6 +19,9 @@ type CheckpointInfo struct {
 	Size         int64             `json:"size"`   // in bytes of what restoring gives, encoded
 	Stored       int64             `json:"stored"` // in bytes that making it added: what it shows is shared
 	Messages     int               `json:"messages"`
+
+	// Doubtful: a restore made it of what it found damaged, and it is no sound place to go back to by itself.
+	Doubtful bool `json:"doubtful,omitempty"`
 }
 
 // Checkpoint is a checkpoint with what it shows.
@@ -44,4 +47,5 @@ type infoRecord struct {
 	Size         int64             `json:"size"`
 	Messages     int               `json:"messages,omitempty"`
 	Copy         bool              `json:"copy,omitempty"` // what it shows is stored by itself
+	Doubtful     bool              `json:"doubtful,omitempty"`
 }

@@ -112,6 +112,7 @@ func (e *edit) checkpoint(ctx context.Context, in CheckpointInfo) (CheckpointInf
 	r := infoRecord{
 		ID: in.ID, Conversation: in.Conversation, Kind: in.Kind, Name: in.Name, Description: in.Description,
 		Iteration: in.Iteration, Keep: in.Keep, Metadata: in.Metadata, Created: in.Created.Round(0).UTC(),
+		Doubtful: in.Doubtful,
 	}
 	if in.Created.IsZero() {
 		r.Created = now(e.core.clock)
@@ -167,7 +168,7 @@ func (r *infoRecord) checkpointInfo(au, agentID string, n uint64, stored int) Ch
 	return CheckpointInfo{
 		ID: id, AgentID: agentID, Conversation: r.Conversation, Number: n, Kind: r.Kind, Name: r.Name,
 		Description: r.Description, Iteration: r.Iteration, Keep: r.Keep, Metadata: r.Metadata, Created: r.Created,
-		SHA256: r.SHA256, Size: r.Size, Stored: int64(stored), Messages: r.Messages,
+		SHA256: r.SHA256, Size: r.Size, Stored: int64(stored), Messages: r.Messages, Doubtful: r.Doubtful,
 	}
 }
 

@@ -237,3 +237,27 @@ func (in *CheckpointInfo) kept(all []lost) {
 	}
 	in.Description = "Could not be read and is not in it: " + strings.Join(names, ", ")
 }
+
+// asFound tells in a checkpoint's description whose records are in it that are not those
+// that were counted when they were saved.
+func (in *CheckpointInfo) asFound(others []string) {
+	var names []string
+	for _, id := range others {
+		switch {
+		case len(names) == 20:
+			names = append(names, fmt.Sprintf("%d more", len(others)-20))
+		case len(names) > 20:
+		case id == "":
+			names = append(names, "the agent itself")
+		default:
+			names = append(names, "conversation "+id)
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	if in.Description != "" {
+		in.Description += ". "
+	}
+	in.Description += "Does not have its sum and is in it as it was found: " + strings.Join(names, ", ")
+}

@@ -184,7 +184,7 @@ func bare(a *State, cs []*Conversation) any {
 func (c *Checkpoint) given() infoRecord {
 	return infoRecord{
 		ID: c.ID, Conversation: c.Conversation, Kind: c.Kind, Name: c.Name, Description: c.Description,
-		Iteration: c.Iteration, Keep: c.Keep, Metadata: c.Metadata, Created: c.Created, Copy: true,
+		Iteration: c.Iteration, Keep: c.Keep, Metadata: c.Metadata, Created: c.Created, Copy: true, Doubtful: c.Doubtful,
 	}
 }
 

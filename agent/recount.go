@@ -18,7 +18,7 @@ func (s *Store) Recount(ctx context.Context, agentID string) error {
 		if err != nil {
 			return err
 		}
-		if err := e.recount(ctx, true); err != nil {
+		if _, err := e.recount(ctx, true); err != nil {
 			return err
 		}
 		if err := e.flush(ctx); err != nil {
@@ -30,63 +30,72 @@ func (s *Store) Recount(ctx context.Context, agentID string) error {
 }
 
 // recount makes the counts what the records say, and with reindex the index of
-// messages as well. Neither they nor the ledger are saved.
-func (e *edit) recount(ctx context.Context, reindex bool) error {
+// messages as well. Neither they nor the ledger are saved. It answers whose records were
+// not those that had been counted: a conversation, or the agent as "".
+func (e *edit) recount(ctx context.Context, reindex bool) (others []string, err error) {
 	if err := e.recountPoints(ctx); err != nil {
-		return err
+		return nil, err
 	}
-	own, _, err := e.unitAnew(ctx, "")
+	own, anew, err := e.unitAnew(ctx, "")
 	if err != nil {
-		return err
+		return nil, err
 	}
+	counted := own.totals
 	own.totals = totals{}
 	head, err := e.raw(ctx, e.state, atHead+manager.Key(e.led.AgentID))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	own.count(partState, head, 1)
 	if _, err := e.countAll(ctx, own, e.state, atOwn+e.au+"/", partOwn); err != nil {
-		return err
+		return nil, err
+	}
+	if anew || own.Sum != counted.Sum {
+		others = append(others, "")
 	}
 	var all totals
 	prefix := atHead + e.au + "/"
 	heads, err := e.under(ctx, e.conversations, prefix)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, head := range heads {
 		var h headRecord
 		if err := e.decode(head.raw, &h); err != nil {
-			return corrupt(prefix+head.rest, err)
+			return nil, corrupt(prefix+head.rest, err)
 		}
 		u, anew, err := e.unitAnew(ctx, h.Inner)
 		if err != nil {
-			return err
+			return nil, err
 		}
+		counted := u.totals
 		if reindex || anew {
 			if err := e.placed(ctx, u, h.Inner); err != nil {
-				return err
+				return nil, err
 			}
 		}
 		u.Dead = false
 		u.totals = totals{Conversations: 1}
 		u.count(partHead+head.rest, head.raw, 1)
 		if u.Messages, err = e.countAll(ctx, u, e.conversations, messagePrefix(e.au, h.Inner), partMessage+h.Inner+"/"); err != nil {
-			return err
+			return nil, err
+		}
+		if anew || u.Sum != counted.Sum {
+			others = append(others, h.ID)
 		}
 		all.add(u.totals)
 	}
 	for entry, err := range e.conversations.List(ctx, manager.Prefix(atDirty+e.au+"/"), manager.KeysOnly()) {
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if _, err := e.conversations.Delete(ctx, entry.Key); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	e.led.Total = all
 	e.led.Rounds++
-	return nil
+	return others, nil
 }
 
 // countAll counts the records under a prefix. What can't be read is not counted.

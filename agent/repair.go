@@ -16,7 +16,8 @@ import (
 // can't is removed, and replaced where it is known from elsewhere; indexes and counts
 // are made again. When something was removed, the answer is a recovery checkpoint of
 // what is left, which names it in its Description and has what was stored in its
-// Metadata, 64 KiB of it at most; else it has the AgentID alone.
+// Metadata, 64 KiB of it at most; else it has the AgentID alone. The Description says as
+// well of which records the sums did not fit, so that they may be others than were saved.
 //
 // Checkpoints that show what was changed never pass their integrity check again, and
 // stay as they are. One that can't be read, and a conversation of which neither the
@@ -40,7 +41,8 @@ func (s *Store) Repair(ctx context.Context, agentID string) (kept CheckpointInfo
 		if err := e.relist(ctx); err != nil {
 			return err
 		}
-		if err := e.recount(ctx, true); err != nil {
+		others, err := e.recount(ctx, true)
+		if err != nil {
 			return err
 		}
 		if err := e.flush(ctx); err != nil {
@@ -49,6 +51,7 @@ func (s *Store) Repair(ctx context.Context, agentID string) (kept CheckpointInfo
 		if len(removed) > 0 {
 			in := CheckpointInfo{Kind: Recovery, Name: "After a repair"}
 			in.kept(removed)
+			in.asFound(others)
 			if kept, err = e.checkpoint(ctx, in); err != nil {
 				return err
 			}

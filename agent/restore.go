@@ -17,7 +17,7 @@ import (
 type RestoreOptions struct {
 	KeepNewer  bool // conversations that were begun since stay
 	NoRecovery bool // the present is not kept in a recovery checkpoint
-	OrOlder    bool // when the checkpoint is damaged, the next older sound one is taken
+	OrOlder    bool // when the checkpoint is damaged, the next older sound one is taken that is not [CheckpointInfo.Doubtful]
 }
 
 // Restore makes an agent what a checkpoint shows, or a conversation when that is
@@ -28,7 +28,9 @@ type RestoreOptions struct {
 // It answers the recovery checkpoint that the present was kept in, which undoes
 // the restore; with NoRecovery it has the AgentID alone. What could not be read of
 // the present is replaced all the same: the recovery checkpoint names it in its
-// Description, and has what was stored in its Metadata, 64 KiB of it at most.
+// Description, and has what was stored in its Metadata, 64 KiB of it at most. What could be
+// read and is not what had been saved is in it as it was found, and named as well; in both
+// cases it is Doubtful.
 func (s *Store) Restore(ctx context.Context, agentID, id string, o RestoreOptions) (before CheckpointInfo, err error) {
 	err = s.update(ctx, turn{agent: agentID}, func(s *Store) (err error) {
 		before, err = s.restore(ctx, agentID, id, o)
@@ -67,7 +69,7 @@ func (s *Store) restore(ctx context.Context, agentID, id string, o RestoreOption
 			r, _, err = in.info(ctx, e.au, older)
 			return err
 		})
-		if e2 == nil && r.Conversation == scope {
+		if e2 == nil && r.Conversation == scope && !r.Doubtful {
 			sh, err = e.restorable(ctx, &r, older)
 		}
 		n = older
@@ -82,7 +84,8 @@ func (s *Store) restore(ctx context.Context, agentID, id string, o RestoreOption
 	if err != nil {
 		return before, err
 	}
-	if err := e.recount(ctx, false); err != nil {
+	others, err := e.recount(ctx, false)
+	if err != nil {
 		return before, err
 	}
 	if err := e.flush(ctx); err != nil {
@@ -95,6 +98,11 @@ func (s *Store) restore(ctx context.Context, agentID, id string, o RestoreOption
 			Conversation: e.covers(ctx, r.Conversation),
 		}
 		in.kept(unreadable)
+		if in.Conversation != "" { // the others are not in it
+			others = slices.DeleteFunc(others, func(id string) bool { return id != in.Conversation })
+		}
+		in.asFound(others)
+		in.Doubtful = len(unreadable)+len(others) > 0
 		before, err = e.checkpoint(ctx, in)
 		if err != nil {
 			return before, err

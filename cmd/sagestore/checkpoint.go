@@ -136,6 +136,9 @@ func (a *app) printCheckpoint(v agent.CheckpointInfo, conversations int) error {
 		p.line("tagged", "yes")
 	}
 	p.words("metadata", v.Metadata)
+	if v.Doubtful {
+		p.line("doubtful", "yes, it shows what was found damaged")
+	}
 	p.line("made", instant(v.Created))
 	p.line("sha256", v.SHA256)
 	if conversations >= 0 {
