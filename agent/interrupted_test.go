@@ -17,6 +17,17 @@ import (
 // interrupted at each call to the store: before its commit nothing has happened,
 // after it the agent is gone, and what is left is out of reach and goes later.
 func TestInterruptedDeletionIsWholeForEverybody(t *testing.T) {
+	t.Parallel()
+	for _, r := range routings()[:3] { // memory, the database and files
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			interrupted(t, r)
+		})
+	}
+}
+
+func interrupted(t *testing.T, r routing) {
+	t.Helper()
 	ctx := t.Context()
 	var left atomic.Int64 // calls until they fail; below 0: for ever
 	left.Store(-1)
@@ -28,7 +39,7 @@ func TestInterruptedDeletionIsWholeForEverybody(t *testing.T) {
 		left.Store(1) // all that follow as well
 		return broken
 	})
-	m := sagetest.OpenWith(t, routings()[0].config(t, t.TempDir()), drivers)
+	m := sagetest.OpenWith(t, r.config(t, t.TempDir()), drivers)
 	s := agent.New(m)
 	for calls, gone := int64(1), false; ; calls++ {
 		c := talk(t, s, "a", "one", "two")

@@ -11,17 +11,23 @@ import (
 
 	"github.com/sagestore/sagestore/agent"
 	"github.com/sagestore/sagestore/config"
-	"github.com/sagestore/sagestore/sagetest"
 	"github.com/sagestore/sagestore/tiers"
 )
 
 // TestIndexAndScanAnswerTheSame does the same to two stores, one with an index and
 // one without, and asks both the same.
 func TestIndexAndScanAnswerTheSame(t *testing.T) {
+	for _, r := range []routing{routings()[0], routings()[2]} { // memory and files, which have none
+		t.Run(r.name, func(t *testing.T) { scanned(t, r) })
+	}
+}
+
+func scanned(t *testing.T, r routing) {
+	t.Helper()
 	dir := t.TempDir()
 	indexed := onDatabase(t, dir, func(c *config.Config) { c.SQLite.Synchronous = "normal" })
 	t.Cleanup(func() { ok(t, indexed.Close(t.Context())) })
-	plain := sagetest.Open(t)
+	plain := open(t, r).m
 	run := 0
 	until := tiers.SystemClock().Now().Add(2 * time.Second)
 	rapid.Check(t, func(rt *rapid.T) {
