@@ -13,7 +13,8 @@
 // As in the tier on SQLite one goroutine of a process writes. It takes what all
 // waiting callers want to have written, reads what their conditions are about,
 // decides, and writes the whole in one transaction: one statement for all records,
-// one sync of the server for all callers. A caller whose context ends while its work
+// one sync of the server for all callers. Saves without a condition leave nothing to
+// read: they are one exchange with the server. A caller whose context ends while its work
 // is in the queue leaves with nothing changed; later it gets tiers.ErrCommitUnknown.
 //
 // The writers of all processes take turns, by an advisory lock that PostgreSQL gives
