@@ -51,7 +51,7 @@ func TestWhatIsAppliedAlreadyIsSyncedAgain(t *testing.T) {
 			over := []tiers.Cond{c.over}
 			must(t, tree.Apply(t.Context(), []tiers.Record{r}, over))
 			// A sync that does not end shows who waits for it.
-			tree.syncs.dirs["config"] = &dirSync{}
+			tree.syncs.dirs["config"] = &dirSync{running: syncsAtOnce}
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 			defer cancel()
 			if err := tree.Apply(ctx, []tiers.Record{r}, over); !errors.Is(err, tiers.ErrCommitUnknown) {

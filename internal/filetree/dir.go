@@ -376,5 +376,9 @@ func (t *Tree) syncDir(ctx context.Context, dir string) error {
 	if errors.Is(err, tiers.ErrCommitUnknown) {
 		return err
 	}
+	if broken := t.broken.Load(); err == nil && broken != nil {
+		// What failed may have been of this change as well: the system tells it once.
+		err = fmt.Errorf("another one meanwhile: %w", *broken)
+	}
 	return t.broke(err)
 }

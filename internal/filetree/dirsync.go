@@ -11,9 +11,9 @@ import (
 	"github.com/sagestore/sagestore/tiers"
 )
 
-// dirSyncs makes changes of directories durable. Callers that come while a
-// directory is being synced share the next sync of it: theirs begins after
-// their change, so it covers all of them.
+// dirSyncs makes changes of directories durable. Callers that come while as many
+// syncs of a directory as useful are under way share the next one: it begins after
+// their changes, so it covers all of them.
 type dirSyncs struct {
 	root *os.Root
 	top  *handle
@@ -22,8 +22,15 @@ type dirSyncs struct {
 	work sync.WaitGroup
 }
 
+// syncsAtOnce is how many syncs of a directory are under way at a time. With one,
+// those who share it set out together, and the disk rests until they are back.
+const syncsAtOnce = 2
+
 // dirSync is a directory that is being synced; next is who came meanwhile.
-type dirSync struct{ next *shared }
+type dirSync struct {
+	running int
+	next    *shared
+}
 
 // shared is one sync that several callers wait for.
 type shared struct {
@@ -35,11 +42,16 @@ type shared struct {
 // is durable. When the context ends first it is not known whether it is.
 func (s *dirSyncs) sync(ctx context.Context, dir string) error {
 	s.mu.Lock()
-	if busy := s.dirs[dir]; busy != nil {
-		if busy.next == nil {
-			busy.next = &shared{done: make(chan struct{})}
+	d := s.dirs[dir]
+	if d == nil {
+		d = &dirSync{}
+		s.dirs[dir] = d
+	}
+	if d.running >= syncsAtOnce {
+		if d.next == nil {
+			d.next = &shared{done: make(chan struct{})}
 		}
-		mine := busy.next
+		mine := d.next
 		s.mu.Unlock()
 		select {
 		case <-mine.done:
@@ -48,11 +60,10 @@ func (s *dirSyncs) sync(ctx context.Context, dir string) error {
 			return fmt.Errorf("%w: %w", tiers.ErrCommitUnknown, context.Cause(ctx))
 		}
 	}
-	own := &dirSync{}
-	s.dirs[dir] = own
+	d.running++
 	s.mu.Unlock()
 	err := s.fsync(dir)
-	s.pass(dir, own)
+	s.pass(dir, d)
 	return err
 }
 
@@ -69,15 +80,17 @@ func (s *dirSyncs) pass(dir string, d *dirSync) {
 	}
 }
 
-// take answers who waits for the next sync; with nobody there, the directory is
-// no longer being synced.
+// take answers who waits for the next sync; with nobody there, the caller's was the
+// last of its kind.
 func (s *dirSyncs) take(dir string, d *dirSync) *shared {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	next := d.next
 	d.next = nil
 	if next == nil {
-		delete(s.dirs, dir)
+		if d.running--; d.running == 0 {
+			delete(s.dirs, dir)
+		}
 	}
 	return next
 }

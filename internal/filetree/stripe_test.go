@@ -134,9 +134,9 @@ func (emptyForm) Find(*Dir, string, bool) (Found, error) { return Found{}, nil }
 func TestCallersOfOneDirectoryShareItsSync(t *testing.T) {
 	tree := openTree(t, t.TempDir(), nil)
 	synctest.Test(t, func(t *testing.T) {
-		// One is being synced, as far as the others can tell.
+		// As many as may be are under way, as far as the others can tell.
 		syncs := &dirSyncs{root: tree.root, top: tree.top, dirs: map[string]*dirSync{}}
-		busy := &dirSync{}
+		busy := &dirSync{running: syncsAtOnce}
 		syncs.dirs[""] = busy
 		var wg sync.WaitGroup
 		for range 50 {
@@ -152,7 +152,9 @@ func TestCallersOfOneDirectoryShareItsSync(t *testing.T) {
 		shared := busy.next
 		cancel()
 		synctest.Wait()
-		syncs.pass("", busy)
+		for range syncsAtOnce {
+			syncs.pass("", busy)
+		}
 		wg.Wait()
 		syncs.work.Wait()
 		select {
@@ -164,6 +166,18 @@ func TestCallersOfOneDirectoryShareItsSync(t *testing.T) {
 			t.Errorf("still syncing: %v", syncs.dirs)
 		}
 	})
+}
+
+// TestASyncIsNotBelievedWhenAnotherFailed: the system tells of a failure once, and not
+// everybody whose change it was.
+func TestASyncIsNotBelievedWhenAnotherFailed(t *testing.T) {
+	d := dirOf(t, openTree(t, t.TempDir(), nil))
+	must(t, d.Sync(t.Context()))
+	failed := errors.New("the disk is gone")
+	_ = d.tree.broke(failed)
+	if err := d.Sync(t.Context()); !errors.Is(err, failed) {
+		t.Errorf("%v, want what went wrong", err)
+	}
 }
 
 func TestASyncOfADirectoryThatIsGoneIsOneOfItsParent(t *testing.T) {
