@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/sagestore/sagestore/tiers"
 	"github.com/sagestore/sagestore/tiers/database"
@@ -168,6 +169,45 @@ func TestASwitchHoldsAgainstOtherProcesses(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestNobodyOfTheProcessSavesWhileASwitchIsDecided: or what was saved would be seen, then
+// what the switch brings, and then what was saved once more.
+func TestNobodyOfTheProcessSavesWhileASwitchIsDecided(t *testing.T) {
+	t.Parallel()
+	w := open(t, t.TempDir(), false)
+	_, in := prepared(t, w, map[string]string{"a": "new"})
+	saved := make(chan error, 2)
+	from := &watched{Tier: w.db, meanwhile: func(list int) {
+		if list != 3 { // of the first of the two tiers, when both are held
+			return
+		}
+		for _, name := range []string{"cache", "file"} {
+			go func() {
+				_, err := w.all[name].Save(context.Background(), record("a", "saved"), tiers.Cond{})
+				saved <- err
+			}()
+		}
+		select {
+		case err := <-saved:
+			t.Error("it is saved meanwhile")
+			saved <- err
+		case <-time.After(20 * time.Millisecond): // too short to see every fault, and it finds none where there is none
+		}
+	}}
+	if _, _, err := w.Switch(t.Context(), from, nil, in); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := <-saved; err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"cache", "file"} {
+		if got := loaded(t, w.all[name], "a"); got != "saved" {
+			t.Errorf("%s has %q", name, got)
+		}
 	}
 }
 

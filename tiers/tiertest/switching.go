@@ -241,6 +241,10 @@ func switchOutcome(t *T) {
 	t.must(b.rows(), "switch")
 	b.wantOutcome("after the switch", "of the row", true)
 	b.wantOutcome("of none", "never", false)
+	if t.reopened() {
+		b.desk = t.desk()
+		b.wantOutcome("when it is opened again", "of the row", true)
+	}
 	if other, ok := b.due(b.s)["a"]; !ok || string(other.Value) != "2" {
 		t.Errorf("the row is %+v", other)
 	}
