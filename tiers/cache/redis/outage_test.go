@@ -14,9 +14,6 @@ import (
 	"github.com/sagestore/sagestore/tiers/cache/redis"
 )
 
-// soon bounds what is to be a matter of milliseconds; a busy machine is slow.
-const soon = time.Second
-
 func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	for deadline := tiers.SystemClock().Now().Add(15 * time.Second); !done(); time.Sleep(2 * time.Millisecond) {
@@ -42,10 +39,14 @@ func load(t *testing.T, tier tiers.Tier, name string, within time.Duration) (tie
 
 func TestFrozenServerHoldsNobodyBeyondTheDeadline(t *testing.T) {
 	srv := redistest.Start(t)
-	tier := open(t, redis.Options{URL: srv.URL(), Timeout: 500 * time.Millisecond})
+	const limit, within = 500 * time.Millisecond, 100 * time.Millisecond
+	// By its own limit it would wait for much longer than a busy machine takes to notice
+	// a deadline.
+	patient := open(t, redis.Options{URL: srv.URL(), Timeout: 2 * time.Minute})
+	tier := open(t, redis.Options{URL: srv.URL(), Timeout: limit})
+	roundTrip(t, patient)
 	roundTrip(t, tier)
 	srv.Freeze()
-	const within = 100 * time.Millisecond
 	var wg sync.WaitGroup
 	for caller := range 16 {
 		wg.Go(func() {
@@ -54,11 +55,11 @@ func TestFrozenServerHoldsNobodyBeyondTheDeadline(t *testing.T) {
 				began := tiers.SystemClock().Now()
 				var err error
 				if (caller+i)%2 == 0 {
-					_, err = tier.Load(ctx, key("round trip"))
+					_, err = patient.Load(ctx, key("round trip"))
 				} else {
-					_, err = tier.Save(ctx, record(fmt.Sprintf("k%d", caller), "v"), tiers.Cond{})
+					_, err = patient.Save(ctx, record(fmt.Sprintf("k%d", caller), "v"), tiers.Cond{})
 				}
-				if took := time.Since(began); took > within+soon {
+				if took := time.Since(began); took > time.Minute {
 					t.Errorf("a call took %s", took)
 				}
 				if err == nil {
@@ -71,11 +72,14 @@ func TestFrozenServerHoldsNobodyBeyondTheDeadline(t *testing.T) {
 	wg.Wait()
 	until(t, "known as away", func() bool { _, _ = load(t, tier, "k", within); return tier.Away() != nil })
 	began := tiers.SystemClock().Now()
-	if _, err := tier.Load(t.Context(), key("k")); !errors.Is(err, tiers.ErrUnavailable) {
-		t.Errorf("load answers %v", err)
+	const calls = 60
+	for range calls {
+		if _, err := tier.Load(t.Context(), key("k")); !errors.Is(err, tiers.ErrUnavailable) {
+			t.Errorf("load answers %v", err)
+		}
 	}
-	if took := time.Since(began); took > soon/2 {
-		t.Errorf("with the breaker open, a call took %s", took)
+	if took := time.Since(began); took > calls*limit/2 {
+		t.Errorf("with the breaker open %d calls took %s: they wait for the server", calls, took)
 	}
 	srv.Thaw()
 	if err := tier.Ready(timeout(t, 10*time.Second)); err != nil {
@@ -196,7 +200,7 @@ func TestLostReplyIsAnUnknownOutcome(t *testing.T) {
 
 func TestCancelledCallersLeaveAtOnce(t *testing.T) {
 	srv := redistest.Start(t)
-	tier := open(t, redis.Options{URL: srv.URL(), Timeout: 20 * time.Second})
+	tier := open(t, redis.Options{URL: srv.URL(), Timeout: 2 * time.Minute})
 	roundTrip(t, tier)
 	srv.Freeze()
 	defer srv.Thaw()
@@ -222,7 +226,7 @@ func TestCancelledCallersLeaveAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if took := time.Since(began); took > 5*time.Second {
+	if took := time.Since(began); took > time.Minute {
 		t.Errorf("the callers were held for %s", took)
 	}
 }
@@ -247,7 +251,7 @@ func TestServerThatDiesComesBack(t *testing.T) {
 	if err := <-healed; err != nil {
 		t.Fatal(err)
 	}
-	if took := time.Since(began); took > 2*soon {
+	if took := time.Since(began); took > 15*time.Second { // it looks ten times a second
 		t.Errorf("it took %s to find the server", took)
 	}
 	if r, err := tier.Load(t.Context(), key("k")); err != nil || r.Version != saved.Version {
@@ -323,7 +327,7 @@ func TestOpenSucceedsWithoutAServer(t *testing.T) {
 	}
 	roundTrip(t, tier)
 	now, ok := tier.ServerNow()
-	if d := time.Since(now); !ok || d.Abs() > 5*time.Second {
+	if d := time.Since(now); !ok || d.Abs() > time.Minute { // one of another unit or time zone is off by more
 		t.Errorf("the server's clock is off by %s", d)
 	}
 	if tier.Seen() == 0 {
@@ -346,7 +350,7 @@ func TestCloseWhileTheServerIsSilent(t *testing.T) {
 	if err := tier.Close(context.Background()); err != nil {
 		t.Error(err)
 	}
-	if took := time.Since(began); took > 5*time.Second {
+	if took := time.Since(began); took > time.Minute {
 		t.Errorf("close took %s", took)
 	}
 	if err := <-waiting; !errors.Is(err, tiers.ErrUnavailable) && !errors.Is(err, tiers.ErrClosed) {
