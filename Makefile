@@ -50,13 +50,15 @@ quick: ## Run every test without the race detector
 	$(GO) test -timeout 10m $(PKG)
 
 .PHONY: test-postgres
-test-postgres: setup ## Run the tests of everything above the tiers on PostgreSQL instead of SQLite, but those of SQLite's files and backups
+test-postgres: setup ## Run the tests of everything above the tiers, and of the command, on PostgreSQL instead of SQLite, but those of SQLite's files and backups
 	SAGESTORE_TEST_DATABASE=postgres $(GO) test -count=1 -timeout 20m -skip '$(ON_SQLITE)' ./manager
 	SAGESTORE_TEST_DATABASE=postgres $(GO) test -p 1 -count=1 -timeout 20m -skip 'FromABackup' ./agent ./session ./knowledge ./learning
+	SAGESTORE_TEST_DATABASE=postgres $(GO) test -count=1 -timeout 20m -run TestScripts -skip 'TestScripts/^($(SCRIPTS_ON_SQLITE))$$' ./cmd/sagestore
 
 # What is about the file of SQLite, about restores, which on PostgreSQL want to be told that
 # no program runs and have tests of their own, or about a server that syncs.
 ON_SQLITE := Backup|Restore|Night|Rehears|ReaderSeesTheOldOrTheNew|NewStoreAlarms|RefusedPrune|RunByHandThatFails|SQLiteCanQuery|DiagnoseSaysEach
+SCRIPTS_ON_SQLITE := backup(empty|hand|hints|list|restore|serve|shared)|broken|codecs|damage|epoch|file|foreign|home|init|migrate|migrate_store|operations|page|processes|redis|restored|stats
 
 .PHONY: kill
 kill: ## Kill the writers of the database and file tiers 10,000 times and look for losses

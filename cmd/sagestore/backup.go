@@ -14,7 +14,6 @@ import (
 
 	"github.com/sagestore/sagestore/backup"
 	"github.com/sagestore/sagestore/manager"
-	"github.com/sagestore/sagestore/tiers/all"
 )
 
 func (a *app) backupCommand() *cobra.Command {
@@ -58,7 +57,7 @@ func (a *app) withBackups(ctx context.Context, fn func(b *manager.Backups) error
 	if e.InMemory {
 		return inMemory()
 	}
-	drivers, codecs := standIns(e, all.Tiers())
+	drivers, codecs := standIns(e, a.registry())
 	b, err := manager.OpenBackups(ctx, cfg, drivers, append(opts, codecs, manager.WithBuckets(openBucket))...)
 	if err != nil {
 		return err
@@ -213,7 +212,7 @@ func (a *app) openStore(ctx context.Context, log *slog.Logger) (*manager.Manager
 	if err != nil {
 		return nil, err
 	}
-	drivers, codecs := standIns(e, all.Tiers())
+	drivers, codecs := standIns(e, a.registry())
 	return manager.Open(ctx, cfg, drivers, manager.WithoutJobs(), codecs, manager.WithBuckets(openBucket), manager.WithLogger(log))
 }
 

@@ -14,7 +14,6 @@ import (
 
 	"github.com/sagestore/sagestore/manager"
 	"github.com/sagestore/sagestore/tiers"
-	"github.com/sagestore/sagestore/tiers/all"
 )
 
 func (a *app) doctorCommand() *cobra.Command {
@@ -89,7 +88,7 @@ func (a *app) newEpoch(ctx context.Context, yes bool) error {
 	if err := a.ask(ctx, what, yes, "add --yes"); err != nil {
 		return err
 	}
-	drivers, codecs := standIns(e, all.Tiers())
+	drivers, codecs := standIns(e, a.registry())
 	epoch, err := manager.NewEpoch(ctx, cfg, drivers, codecs)
 	if err != nil {
 		return err

@@ -8,12 +8,15 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/sagestore/sagestore/tiers"
 )
 
-func main() { os.Exit(run()) }
+func main() { os.Exit(run(nil)) }
 
-// run is main with the exit code as its result, so that deferred calls happen.
-func run() int {
+// run is main with the exit code as its result, so that deferred calls happen. Of the
+// drivers nil are all.
+func run(drivers tiers.Drivers) int {
 	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) { // as below nohup
 		ends = append(ends, syscall.SIGHUP)
@@ -21,6 +24,6 @@ func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), ends...)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends at once
-	a := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr}
+	a := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr, drivers: drivers}
 	return a.run(ctx, os.Args[1:])
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sagestore/sagestore/manager"
-	"github.com/sagestore/sagestore/tiers/all"
 )
 
 // migrateFlags are the flags of migrate.
@@ -82,7 +81,7 @@ func (a *app) migrate(ctx context.Context, f migrateFlags) error {
 	if err != nil {
 		return err
 	}
-	drivers, codecs := standIns(e, all.Tiers())
+	drivers, codecs := standIns(e, a.registry())
 	show := a.migrateProgress()
 	o := manager.MigrateOptions{DryRun: f.dryRun, Stopped: f.stopped, Progress: show.tell}
 	done, err := manager.MigrateCategory(ctx, cfg, drivers, f.category, o, codecs, manager.WithBuckets(openBucket))

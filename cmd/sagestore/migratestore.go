@@ -9,7 +9,6 @@ import (
 
 	"github.com/sagestore/sagestore/config"
 	"github.com/sagestore/sagestore/manager"
-	"github.com/sagestore/sagestore/tiers/all"
 )
 
 // storeMigrated is the JSON shape of a store that was moved.
@@ -47,7 +46,7 @@ func (a *app) migrateStore(ctx context.Context, f migrateFlags) error {
 	if err != nil {
 		return err
 	}
-	drivers, codecs := standIns(e, all.Tiers())
+	drivers, codecs := standIns(e, a.registry())
 	show := a.migrateProgress()
 	o := manager.MigrateOptions{DryRun: f.dryRun, Stopped: f.stopped, Progress: show.tell}
 	done, err := manager.MigrateStore(ctx, from, to, drivers, o, codecs)

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -28,6 +29,8 @@ type app struct {
 	in  io.Reader
 	out io.Writer
 	err io.Writer
+
+	drivers tiers.Drivers // that a configuration may name; nil: those of package all
 
 	config    string
 	dataDir   string
@@ -154,9 +157,17 @@ func (a *app) configFile() (string, error) {
 	return "", nil
 }
 
+// registry answers the drivers that a configuration may name.
+func (a *app) registry() tiers.Drivers {
+	if a.drivers == nil {
+		return all.Tiers()
+	}
+	return slices.Clone(a.drivers)
+}
+
 // options are those with which a configuration is read and resolved.
 func (a *app) options() []config.Option {
-	opts := []config.Option{config.Drivers(all.Tiers())}
+	opts := []config.Option{config.Drivers(a.registry())}
 	if a.dataDir != "" {
 		opts = append(opts, config.DataDir(a.dataDir))
 	}
@@ -204,7 +215,7 @@ func (a *app) with(ctx context.Context, fn func(m *manager.Manager) error) (err 
 	if err != nil {
 		return err
 	}
-	drivers, codecs := standIns(e, all.Tiers())
+	drivers, codecs := standIns(e, a.registry())
 	m, err := manager.Open(ctx, cfg, drivers, manager.WithoutJobs(), codecs, manager.WithBuckets(openBucket))
 	if err != nil {
 		return err

@@ -23,8 +23,10 @@ import (
 	"github.com/sagestore/sagestore/backup"
 	"github.com/sagestore/sagestore/internal/pgtest"
 	"github.com/sagestore/sagestore/internal/redistest"
+	"github.com/sagestore/sagestore/internal/routetest"
 	"github.com/sagestore/sagestore/manager"
 	"github.com/sagestore/sagestore/sagetest"
+	"github.com/sagestore/sagestore/tiers"
 	"github.com/sagestore/sagestore/tiers/all"
 )
 
@@ -32,6 +34,10 @@ import (
 type leakChecked struct{ m *testing.M }
 
 func (l leakChecked) Run() int {
+	if err := routetest.StartServer(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	code := l.m.Run()
 	if code != 0 {
 		return code
@@ -44,8 +50,13 @@ func (l leakChecked) Run() int {
 }
 
 func TestMain(m *testing.M) {
-	testscript.Main(leakChecked{m}, map[string]func(){"sagestore": main, "age-keygen": keygen})
+	testscript.Main(leakChecked{m}, map[string]func(){"sagestore": command, "age-keygen": keygen})
 }
+
+// command is main with the drivers of the tests.
+func command() { os.Exit(run(registry())) }
+
+func registry() tiers.Drivers { return routetest.Drivers(all.Tiers()) }
 
 // keygen is what pages use of age-keygen: -o FILE makes a key, -y FILE shows its
 // public one.
@@ -101,6 +112,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("OPERATIONS", filepath.Join(filepath.Dir(page), "OPERATIONS.md"))
 			e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
 			e.Setenv("SAGESTORE_CONFIG", "")
+			routetest.Pass(e.Setenv)
 			e.Setenv("GORACE", "atexit_sleep_ms=0") // else each command takes a second longer with -race
 			return errors.Join(err, os.Mkdir(filepath.Join(e.WorkDir, "home"), 0o700))
 		},
@@ -158,7 +170,7 @@ func scriptCode(ts *testscript.TestScript, _ bool, args []string) {
 // until the end of the script, with one preference that it saved.
 func scriptHold(ts *testscript.TestScript, _ bool, args []string) {
 	ctx := context.Background()
-	m, err := manager.OpenDir(ctx, ts.MkAbs(args[0]), all.Tiers())
+	m, err := manager.OpenDir(ctx, ts.MkAbs(args[0]), registry())
 	ts.Check(err)
 	ts.Defer(func() {
 		if err := m.Close(ctx); err != nil {
@@ -172,7 +184,7 @@ func scriptHold(ts *testscript.TestScript, _ bool, args []string) {
 // the key "typed" and ends.
 func scriptProgram(ts *testscript.TestScript, _ bool, args []string) {
 	ctx := context.Background()
-	m, err := manager.OpenDir(ctx, ts.MkAbs(args[0]), all.Tiers())
+	m, err := manager.OpenDir(ctx, ts.MkAbs(args[0]), registry())
 	ts.Check(err)
 	type preferences struct{ Theme string }
 	prefs := manager.For[preferences](m, "session.preferences",
@@ -303,7 +315,7 @@ func scriptBacking(ts *testscript.TestScript, _ bool, args []string) {
 		return
 	}
 	ctx := context.Background()
-	m, err := manager.OpenDir(ctx, ts.MkAbs(args[0]), all.Tiers(), manager.WithoutJobs())
+	m, err := manager.OpenDir(ctx, ts.MkAbs(args[0]), registry(), manager.WithoutJobs())
 	ts.Check(err)
 	b, err := m.Backups(ctx)
 	ts.Check(err)
@@ -344,7 +356,7 @@ func scriptMade(ts *testscript.TestScript, _ bool, args []string) {
 	ctx := context.Background()
 	at, err := time.Parse(time.RFC3339, args[1])
 	ts.Check(err)
-	m, err := manager.OpenDir(ctx, ts.MkAbs(args[0]), all.Tiers(), manager.WithClock(sagetest.NewClock(at)))
+	m, err := manager.OpenDir(ctx, ts.MkAbs(args[0]), registry(), manager.WithClock(sagetest.NewClock(at)))
 	ts.Check(err)
 	b, err := m.Backups(ctx)
 	if err == nil {

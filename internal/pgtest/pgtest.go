@@ -110,13 +110,13 @@ func Shared(tb testing.TB) *Server {
 	return s
 }
 
-// envURL tells processes that a test starts where the server of the test is.
-const envURL = "SAGESTORE_TEST_POSTGRES_URL"
+// Variable tells processes that a test starts where the server of the test is.
+const Variable = "SAGESTORE_TEST_POSTGRES_URL"
 
 // SharedURL answers a URL of the server of [Shared], for what has no test at hand. In a
 // process that a test has started it is the one of that test.
 func SharedURL() (string, error) {
-	if url := os.Getenv(envURL); url != "" {
+	if url := os.Getenv(Variable); url != "" {
 		return url, nil
 	}
 	s, err := shared()
@@ -124,7 +124,7 @@ func SharedURL() (string, error) {
 		return "", err
 	}
 	url := s.URL("postgres")
-	return url, os.Setenv(envURL, url)
+	return url, os.Setenv(Variable, url)
 }
 
 // Start starts a server that ends with the test.

@@ -16,7 +16,9 @@ import (
 )
 
 // OnPostgres tells whether the tests are to keep their databases on PostgreSQL.
-func OnPostgres() bool { return os.Getenv("SAGESTORE_TEST_DATABASE") == "postgres" }
+func OnPostgres() bool { return os.Getenv(variable) == "postgres" }
+
+const variable = "SAGESTORE_TEST_DATABASE"
 
 // StartServer starts the server that is needed for that, if it is, so that the processes of
 // the tests share it. A TestMain whose tests start processes calls it.
@@ -26,6 +28,16 @@ func StartServer() error {
 	}
 	_, err := pgtest.SharedURL()
 	return err
+}
+
+// Pass gives the variables of the environment on by which a process that a test starts
+// keeps its databases where the test does.
+func Pass(set func(name, value string)) {
+	for _, name := range []string{variable, pgtest.Variable} {
+		if value := os.Getenv(name); value != "" {
+			set(name, value)
+		}
+	}
 }
 
 // Drivers answers the drivers for a test: as they are, or with SAGESTORE_TEST_DATABASE
