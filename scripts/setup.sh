@@ -27,7 +27,9 @@ may_install() {
 policy=/usr/sbin/policy-rc.d
 cluster=/etc/postgresql-common/createcluster.conf
 placed=()
+made=
 tidy() {
+	[[ -z $made || -d /usr/share/postgresql-common ]] || placed+=("$made")
 	((${#placed[@]} == 0)) || "${as_root[@]}" rm -f "${placed[@]}"
 	placed=()
 }
@@ -40,6 +42,7 @@ install_missing() {
 		"${as_root[@]}" chmod 755 "$policy"
 	fi
 	if [[ " ${missing[*]} " == *" postgresql "* && ! -e $cluster ]]; then
+		made=$cluster
 		"${as_root[@]}" mkdir -p "${cluster%/*}"
 		echo 'create_main_cluster = false' | "${as_root[@]}" tee "$cluster" >/dev/null
 	fi
