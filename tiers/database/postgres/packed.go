@@ -21,17 +21,18 @@ const isText = 1 << 8
 type packed struct {
 	tiers.Record // without its value and index text
 	value        []byte
+	flags        int32  // of the row
 	found        *found // nil: there is nothing to find it by
 }
 
 func (p *packed) bytes() int { return len(p.Name) + len(p.value) + p.found.bytes() }
 
-// flags are those of the row.
-func (p *packed) flags() int32 {
-	if p.Codec == "json" && p.Flags == 0 && json.Valid(p.value) && utf8.Valid(p.value) && readable(p.value) {
+// flagsOf are those of the row of a record.
+func flagsOf(r *tiers.Record) int32 {
+	if r.Codec == "json" && r.Flags == 0 && json.Valid(r.Value) && utf8.Valid(r.Value) && readable(r.Value) {
 		return isText
 	}
-	return int32(p.Flags)
+	return int32(r.Flags)
 }
 
 // readable tells whether the server can work with a text of JSON: with a NUL or half a
@@ -55,7 +56,7 @@ func (t *Tier) prepare(r *tiers.Record) (*packed, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &packed{Record: *r, value: append([]byte{}, r.Value...), found: f}
+	p := &packed{Record: *r, value: append([]byte{}, r.Value...), flags: flagsOf(r), found: f}
 	p.Value, p.Index = nil, nil
 	return p, nil
 }

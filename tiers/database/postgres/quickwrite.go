@@ -131,7 +131,7 @@ func (q *quick) put(x *tx) (query string, args []any) {
 	args = []any{lockKey(x.w.t.schema, "writer"), x.w.t.now(), n}
 	if n == 1 {
 		p := q.all[0]
-		args = append(args, p.Namespace, p.Category, p.Name, p.Codec, int64(p.Schema), p.flags(), p.TTL.Microseconds(), p.value)
+		args = append(args, p.Namespace, p.Category, p.Name, p.Codec, int64(p.Schema), p.flags, p.TTL.Microseconds(), p.value)
 		if p.found == nil {
 			return quickOne, append(args, nil, nil)
 		}
@@ -150,7 +150,7 @@ func (q *quick) put(x *tx) (query string, args []any) {
 			continue
 		}
 		cols.add(p.Namespace, p.Category, p.Name, p.Codec)
-		schema, flags, ttl = append(schema, int64(p.Schema)), append(flags, p.flags()), append(ttl, p.TTL.Microseconds())
+		schema, flags, ttl = append(schema, int64(p.Schema)), append(flags, p.flags), append(ttl, p.TTL.Microseconds())
 		values, back = append(values, p.value), append(back, int64(n-1-i))
 		if f := p.found; f != nil {
 			words, grams = append(padded(words, len(values)-1), &f.words), append(padded(grams, len(values)-1), &f.grams)

@@ -245,7 +245,7 @@ func (p *puts) add(k tiers.Key, s *state) {
 	p.names.add(k.Namespace, k.Category, k.Name)
 	p.codec = append(p.codec, s.put.Codec)
 	p.schema = append(p.schema, int64(s.put.Schema))
-	p.flags = append(p.flags, s.put.flags())
+	p.flags = append(p.flags, s.put.flags)
 	p.version = append(p.version, number(s.version))
 	p.created = append(p.created, s.created)
 	p.updated = append(p.updated, s.updated)
