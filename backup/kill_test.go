@@ -248,7 +248,7 @@ func TestAKillAtEachStepOfARestoreLeavesTheOldStoreOrTheNewOne(t *testing.T) {
 		t.Errorf("%d steps, seen %v", steps, seen)
 	}
 	// Who finishes it may be killed as well.
-	for step := range steps {
+	resumed := func(step int, after time.Duration) (ended bool) {
 		here := copyOf(t, dir)
 		if child(t, "restore", here, backups, 3, 0) { // the marker is there
 			t.Fatal("it ended")
@@ -256,10 +256,21 @@ func TestAKillAtEachStepOfARestoreLeavesTheOldStoreOrTheNewOne(t *testing.T) {
 		if _, err := os.Lstat(filepath.Join(here, markerName)); err != nil {
 			t.Fatal(err)
 		}
-		if child(t, "resume", here, backups, step, 0) {
-			break
+		ended = child(t, "resume", here, backups, step, after)
+		if !ended {
+			whole(t, here)
 		}
-		whole(t, here)
+		return ended
+	}
+	for step, done := 0, false; step < steps && !done; step++ {
+		for range again(t) {
+			done = resumed(step, 0)
+		}
+	}
+	if os.Getenv("SAGESTORE_KILLS") != "" {
+		for range kills(t, 0) { // wherever it is
+			resumed(1000, time.Duration(rand.IntN(40))*time.Millisecond)
+		}
 	}
 	for range kills(t, 5) {
 		here := copyOf(t, dir)
@@ -272,9 +283,10 @@ func TestAKillOfARestoreBesideLeavesAllOrNothing(t *testing.T) {
 	t.Parallel()
 	dir, backups := t.TempDir(), t.TempDir()
 	restored, _ := changed(t, dir, Dir(backups))
-	for step := 0; ; step++ {
+	killed := func(t *testing.T, step int, after time.Duration) (done bool) {
+		t.Helper()
 		here := t.TempDir()
-		done := child(t, "beside", here, backups, step, 0)
+		done = child(t, "beside", here, backups, step, after)
 		_, err := os.Lstat(filepath.Join(here, "to"))
 		if there := err == nil; there != done {
 			t.Errorf("at step %d: it is there: %v", step, there)
@@ -288,9 +300,18 @@ func TestAKillOfARestoreBesideLeavesAllOrNothing(t *testing.T) {
 			t.Error(d)
 		}
 		assertNothingStaged(t, here)
-		if done {
-			return
+		return done
+	}
+	for step, done := 0, false; !done; step++ {
+		for range again(t) {
+			done = killed(t, step, 0)
 		}
+	}
+	if os.Getenv("SAGESTORE_KILLS") == "" {
+		return // the steps are all that matters, as a rule
+	}
+	for range kills(t, 0) { // wherever it is
+		killed(t, 1000, time.Duration(10+rand.IntN(150))*time.Millisecond)
 	}
 }
 

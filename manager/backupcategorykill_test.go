@@ -72,6 +72,7 @@ func categoryKills(n int) []categoryKill {
 }
 
 func TestAKilledRestoreOfCategoriesLeavesAllOldOrAllNew(t *testing.T) {
+	t.Parallel()
 	for _, categories := range [][]string{{"agent.state"}, {"config"}, {"agent.state", "config"}} {
 		t.Run(strings.Join(categories, ","), func(t *testing.T) {
 			t.Parallel()

@@ -63,7 +63,7 @@ func (b *Backups) Status(ctx context.Context) (s BackupStatus, err error) {
 	s.UnderWay = lockedBy(b.core.jobsDir())
 	s.Plan = b.planned(s.State, s.UnderWay, now)
 	s.Watched = b.watches(s.State, s.UnderWay, now)
-	damaged := 0
+	damaged, why := 0, error(nil) // of the newest of them
 	own, known := b.identity(ctx)
 	var kept []backup.Kept
 	var unread error // what is known without the list is told all the same
@@ -84,7 +84,9 @@ func (b *Backups) Status(ctx context.Context) (s BackupStatus, err error) {
 		s.Stored += e.Manifest.Stored()
 		switch {
 		case e.Err != nil, e.Damaged != "":
-			damaged++
+			if damaged++; why == nil {
+				why = e.Err
+			}
 		case !e.Verified.IsZero():
 			s.Verified++
 			if s.Latest == nil {
@@ -92,7 +94,7 @@ func (b *Backups) Status(ctx context.Context) (s BackupStatus, err error) {
 			}
 		}
 	}
-	if damaged > 0 {
+	if damaged > 0 && (damaged < s.Backups || why == nil) { // else the cause is said
 		s.find(false, "backups", fmt.Sprintf("%d of %d can't be used", damaged, s.Backups), "`sagestore backup list` shows why")
 	}
 	if s.Others > 0 {
@@ -105,8 +107,10 @@ func (b *Backups) Status(ctx context.Context) (s BackupStatus, err error) {
 	b.findUntold(&s)
 	if unread != nil {
 		s.findUnread(unread)
-	} else {
+	} else if s.Latest != nil || damaged < s.Backups || why == nil {
 		b.findAge(&s, now)
+	} else {
+		s.findNoneRead(why)
 	}
 	b.findWatch(&s, now)
 	replaced, err := backup.Replaced(b.core.plan.DataDir)
@@ -142,11 +146,26 @@ func (s *BackupStatus) findUnread(err error) {
 
 // findRefusal tells why backups only become more.
 func (s *BackupStatus) findRefusal(err error) {
-	message, hint := err.Error(), ""
-	if e, ok := errors.AsType[*tiers.Error](err); ok {
-		message, hint = e.Err.Error(), e.Hint
-	}
+	message, hint := inParts(err)
 	s.find(false, "prune", message, hint)
+}
+
+// findNoneRead tells why no backup counts, though there are some.
+func (s *BackupStatus) findNoneRead(why error) {
+	message, hint := inParts(why)
+	text := fmt.Sprintf("there are %d backups, and none of them can be used; the newest: %s", s.Backups, message)
+	if s.Backups == 1 {
+		text = "there is a backup, and it can't be used: " + message
+	}
+	s.find(false, "none", text, cmp.Or(hint, "`sagestore backup list` shows why"))
+}
+
+// inParts answers what an error says and its hint.
+func inParts(err error) (message, hint string) {
+	if e, ok := errors.AsType[*tiers.Error](err); ok {
+		return e.Err.Error(), e.Hint
+	}
+	return err.Error(), ""
 }
 
 const logHint = "see the log of the program, or run `sagestore backup create`"

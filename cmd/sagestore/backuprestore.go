@@ -34,7 +34,8 @@ Both mean a backup of this store; that of another one is named by its id.
 Without more it replaces the store, which nobody may have open: what was there is kept
 beside, and its places are printed. With --to DIR the store stays as it is, and DIR
 becomes one of its own, which every command reads with --restored DIR. With --category NAME the store may be in use: the records of
-that category, of all namespaces, become those of the backup, all at once.`,
+that category, of all namespaces, become those of the backup, all at once, however many
+they are.`,
 		Example: `  sagestore backup restore latest --to ./drill
   sagestore backup restore --at "2026-11-28 03:30" --category session.preferences --yes`,
 		Args: func(c *cobra.Command, args []string) error {
@@ -196,5 +197,25 @@ func (a *app) restoreCategories(ctx context.Context, b *manager.Backups, id stri
 			return err
 		}
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	a.applyRestored(ctx, m, done)
+	return nil
+}
+
+// applyRestored brings what was restored to its tiers, which is seen by everybody already.
+// That it takes long, or does not work now, is no failure of the restore.
+func (a *app) applyRestored(ctx context.Context, m *manager.Manager, done []manager.CategoryRestored) {
+	tried := map[string]bool{}
+	for _, d := range done {
+		if tried[d.Tier] {
+			continue
+		}
+		tried[d.Tier] = true
+		if left, err := m.ApplyPending(ctx, d.Tier, true); err != nil || len(left) > 0 {
+			_, _ = fmt.Fprintf(a.err, "sagestore: %d of its records wait to be written to the %s tier, which programs of the store do; all see them already\n"+
+				"hint: `sagestore journal list` shows them\n", left[d.Tier], d.Tier)
+		}
+	}
 }
