@@ -225,9 +225,9 @@ func (e *Effective) policy(name string, d draft) Policy {
 	}
 	or("ttl", string(Never), "default", &ttl)
 	or("codec", "json", "default", &p.Codec)
-	or("near_ttl", defaultOf("categories.*.near_ttl"), "default", &near)
-	or("near_size", defaultOf("categories.*.near_size"), "default", &size)
-	or("max_value", defaultOf("categories.*.max_value"), "default", &limit)
+	or("near_ttl", e.defaults["categories.*.near_ttl"].def, "default", &near)
+	or("near_size", e.defaults["categories.*.near_size"].def, "default", &size)
+	or("max_value", e.defaults["categories.*.max_value"].def, "default", &limit)
 	or("compress_over", string(e.cfg.CompressOver), e.via("compress_over"), &over)
 
 	p.TTL, _ = TTL(ttl).Duration()

@@ -30,6 +30,8 @@ type Effective struct {
 	options
 	drivers map[string]string // of the four tiers
 	sources map[string]string // of every setting, by pathKey
+
+	defaults map[string]key
 }
 
 // Route names the driver that keeps a tier.
@@ -151,7 +153,7 @@ func newEffective(c *Config, o options) *Effective {
 		c = c.clone()
 		c.liesBelow(o.restored)
 	}
-	e := &Effective{raw: c.clone(), cfg: c.clone(), options: o, drivers: make(map[string]string), sources: make(map[string]string)}
+	e := &Effective{raw: c.clone(), cfg: c.clone(), options: o, drivers: make(map[string]string), sources: make(map[string]string), defaults: keyTable()}
 	walk(e.raw, func(l leaf) { e.sources[pathKey(l.at)] = e.sourceOfLeaf(l) })
 	if o.dataDir != "" {
 		e.cfg.DataDir = o.dataDir
@@ -198,8 +200,6 @@ func fillDefault(v reflect.Value, def string) {
 		v.SetString(def)
 	}
 }
-
-func defaultOf(path string) string { return keyTable()[path].def }
 
 // tierNames answers the tiers in their order.
 func (e *Effective) tierNames() []string {

@@ -245,11 +245,14 @@ func (c *core) rowsApplied(rows []tiers.Row) {
 		n := c.nears.of(k.Category)
 		if n != nil {
 			n.Drop(nearKey(*k), 0) // it may have been passed over
-		} else if p, err := c.plan.Policy(k.Category, nil); err != nil || len(p.Near) == 0 {
-			continue
 		}
 		if channel == nil {
 			continue
+		}
+		if n == nil {
+			if p, err := c.plan.Policy(k.Category, nil); err != nil || len(p.Near) == 0 {
+				continue
+			}
 		}
 		note := near.Note{Action: near.Saved, Category: k.Category, Key: nearKey(*k), Version: rows[i].Version}
 		if rows[i].Deleted {
