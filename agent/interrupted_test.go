@@ -41,7 +41,11 @@ func interrupted(t *testing.T, r routing) {
 	})
 	m := sagetest.OpenWith(t, r.config(t, t.TempDir()), drivers)
 	s := agent.New(m)
-	for calls, gone := int64(1), false; ; calls++ {
+	step := int64(1)
+	if r.name == "file" {
+		step = 5 // each is slow there
+	}
+	for calls := int64(1); ; calls += step {
 		c := talk(t, s, "a", "one", "two")
 		must(s.Checkpoint(ctx, agent.CheckpointInfo{AgentID: "a", ID: "mine"}))(t)
 		other := talk(t, s, "b", "one")
@@ -52,19 +56,18 @@ func interrupted(t *testing.T, r routing) {
 		st := must(s.Stats(ctx))(t)
 		switch {
 		case err != nil:
-			if gone {
-				t.Fatalf("interrupted at call %d it fails after the decision: %v", calls, err)
-			}
 			ok(t, loaded)
 			if st.Agents != 2 || st.Messages != 3 || st.Checkpoints != 1 || len(contents(t, s, c.ID, agent.Page{})) != 2 {
 				t.Fatalf("interrupted at call %d it left %+v", calls, st)
 			}
 			must(s.Delete(ctx, "a"))(t)
 		default:
-			gone = true
 			isErr(t, loaded, tiers.ErrNotFound)
 			if !existed || st.Agents != 1 || st.Conversations != 1 || st.Messages != 1 || st.Checkpoints != 0 {
 				t.Fatalf("interrupted at call %d it left %+v", calls, st)
+			}
+			if found := must(s.Verify(ctx, ""))(t); len(found) > 0 {
+				t.Fatalf("interrupted at call %d, what is still to be removed is taken for damage: %v", calls, found)
 			}
 			_, err := s.AppendMessage(ctx, c.ID, agent.NewMessage(agent.User, "late"))
 			isErr(t, err, tiers.ErrNotFound)

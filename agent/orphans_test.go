@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/sagestore/sagestore/agent"
@@ -69,5 +70,27 @@ func TestWhatBelongsToNoAgentIsFoundRepairedAndDeleted(t *testing.T) {
 			t.Errorf("left is %v", left)
 		}
 		must(h.Load(ctx, "a"))(t)
+
+		// Of this one nothing is left but messages.
+		talk(t, h.Store, "b", "one")
+		var ref struct{ Inner string }
+		ok(t, json.Unmarshal(must(state.Load(ctx, "id/b"))(t), &ref))
+		for _, category := range []string{"agent.state", "agent.conversations"} {
+			c := manager.For[json.RawMessage](h.m, category)
+			for entry, err := range c.List(ctx) {
+				ok(t, err)
+				if strings.Contains(entry.Key+string(entry.Value), ref.Inner) && !strings.HasPrefix(entry.Key, "msg/") {
+					must(c.Delete(ctx, entry.Key))(t)
+				}
+			}
+		}
+		found = must(h.Verify(ctx, ""))(t)
+		if len(found) != 1 || !found[0].Orphan {
+			t.Fatalf("of messages alone is found %v", found)
+		}
+		must(h.Delete(ctx, found[0].AgentID))(t)
+		if left := must(h.Verify(ctx, ""))(t); len(left) != 0 {
+			t.Errorf("of messages alone is left %v", left)
+		}
 	})
 }

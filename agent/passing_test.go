@@ -35,6 +35,15 @@ func TestDamageThatPassesIsNone(t *testing.T) {
 		"a conversation": func() error { _, err := s.LoadConversation(ctx, c.ID, agent.Page{}); return err },
 		"a restore":      func() error { _, err := s.Restore(ctx, "", made.ID, agent.RestoreOptions{}); return err },
 	}
+	left.Store(1)
+	if found := must(s.Verify(ctx, "a"))(t); len(found) > 0 {
+		t.Errorf("a look at all of it finds %v", found)
+	}
+	left.Store(1 << 40)
+	if found := must(s.Verify(ctx, "a"))(t); len(found) == 0 {
+		t.Error("a look at all of it does not find what stays damaged")
+	}
+	left.Store(0)
 	for why, call := range calls {
 		left.Store(2)
 		if err := call(); err != nil {

@@ -86,6 +86,9 @@ func (s *Store) Verify(ctx context.Context, agentID string) ([]Damage, error) {
 			}
 			return nil
 		})
+		for i := range all {
+			all[i].What = outsideOf(all[i].What)
+		}
 		return all, reveal(err)
 	}
 	found, err := look()
@@ -102,6 +105,19 @@ func (s *Store) Verify(ctx context.Context, agentID string) ([]Damage, error) {
 		return nil, fail("verify", categoryState, agentID, err)
 	}
 	return found, nil
+}
+
+// outsideOf takes out of a text in which transaction something was found, which is
+// another one with each look.
+func outsideOf(what string) string {
+	const at, id = " in transaction ", len("01a223e5-158f-7821-bc20-ac0e14b0f4de")
+	for {
+		before, behind, there := strings.Cut(what, at)
+		if !there || len(behind) < id {
+			return what
+		}
+		what = before + behind[id:]
+	}
 }
 
 // verifying gathers what is damaged of an agent.

@@ -62,6 +62,26 @@ func TestMessageOfAnIDThatSaysSomethingElseIsToldAndTheFirstStays(t *testing.T) 
 	}
 }
 
+func TestMessageThatIsStoredStaysWhenAnotherFileSaysSomethingElse(t *testing.T) {
+	b := open(t)
+	chat := func(content string) string {
+		return file(t, "x.json", `{"id":"c","messages":[{"id":"m1","role":"user","content":"`+content+`"}]}`)
+	}
+	b.load(t, Options{}, chat("a"))
+	other := chat("b")
+	for _, o := range []Options{{DryRun: true}, {}} {
+		sum := b.load(t, o, other)
+		if sum.Messages != (Count{}) || len(b.faults) != 1 || !errors.Is(&b.faults[0], tiers.ErrExists) {
+			t.Errorf("%+v: %+v, %v", o, sum, b.faults)
+		}
+	}
+	c, err := b.agents.LoadConversation(t.Context(), "c", agent.Page{})
+	ok(t, err)
+	if len(c.Messages) != 1 || c.Messages[0].Content != "a" {
+		t.Errorf("stored are %+v", c.Messages)
+	}
+}
+
 func TestConversationOfAnotherAgentLeavesNoAgentBehind(t *testing.T) {
 	b := open(t)
 	path := file(t, "chat.json", `{"id":"c","messages":[{"role":"user","content":"x"}]}`)
