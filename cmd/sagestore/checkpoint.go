@@ -20,7 +20,7 @@ func (a *app) checkpointCommand() *cobra.Command {
 		`A checkpoint shows an agent with all its conversations, or one conversation, as it was
 at one instant. In the place of an ID, latest is the newest of the agent that --agent
 names.`,
-		a.checkpointListCommand(), a.checkpointShowCommand(), a.checkpointCreateCommand(), a.checkpointRestoreCommand(), a.checkpointDiffCommand(),
+		a.checkpointListCommand(), a.checkpointShowCommand(), a.checkpointCreateCommand(), a.checkpointRestoreCommand(), a.checkpointDiffCommand(), a.checkpointForkCommand(),
 		a.checkpointTagCommand(), a.checkpointDeleteCommand(), a.checkpointPruneCommand(), a.checkpointExportCommand(), a.checkpointImportCommand())
 }
 

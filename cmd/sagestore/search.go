@@ -101,6 +101,9 @@ func (a *app) printHits(hits []agent.Hit) error {
 		}
 		t.add(shown(h.ConversationID), shown(h.AgentID), instant(h.Message.At), shown(string(h.Message.Role)), oneline.Of(around(h)))
 	}
+	if len(hits) == 0 && !a.json {
+		_, _ = fmt.Fprintln(a.err, "sagestore: nothing was found")
+	}
 	return a.printRows(t)
 }
 
