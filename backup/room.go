@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/sagestore/sagestore/tiers"
 )
@@ -53,7 +54,7 @@ func (r *Repo) checkRoom(n needs) error {
 	for disk, bytes := range wanted {
 		if bytes > free[disk] {
 			slices.Sort(at[disk])
-			errs = append(errs, tiers.Hint(fmt.Errorf("%w: about %s are needed in %q, and %s are free", tiers.ErrFull, inMiB(bytes), at[disk], inMiB(free[disk])),
+			errs = append(errs, tiers.Hint(fmt.Errorf("%w: about %s are needed in %s, and %s are free", tiers.ErrFull, inMiB(bytes), strings.Join(at[disk], " and in "), inMiB(free[disk])),
 				"make room there, or name another place: backup.dest for the backups, backup.temp for what is unpacked, --to for what is restored beside"))
 		}
 	}

@@ -60,6 +60,9 @@ func TestWorkWithoutRoomIsRefusedBeforeItBegins(t *testing.T) {
 			if !errors.Is(err, tiers.ErrFull) || !strings.Contains(err.Error(), "1.0 MiB are free") {
 				t.Errorf("got %v", err)
 			}
+			if text := err.Error(); strings.ContainsAny(text, `[]"`) || !strings.Contains(text, "needed in /") {
+				t.Errorf("places in it are not written for people: %s", text)
+			}
 			if len(entries(t, r)) != 1 {
 				t.Error("there is another backup")
 			}

@@ -145,6 +145,9 @@ func (a *app) restoreStore(ctx context.Context, b *manager.Backups, id string, f
 			return err
 		}
 	}
+	if f.to != "" {
+		a.tellUnloaded(out.ID, out.Places["database"], b.Effective().Backup.Dest)
+	}
 	for _, part := range out.Without {
 		_, _ = fmt.Fprintf(a.err, "sagestore: part %s was left out: this store has no place for it\n", part)
 	}

@@ -1,9 +1,25 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 )
+
+// unloaded is what the copy of a database on PostgreSQL is unpacked as.
+const unloaded = "sage.postgres"
+
+// tellUnloaded says what can be done with a database on PostgreSQL that was restored
+// beside: it is no store, and --restored refuses it.
+func (a *app) tellUnloaded(id, place, dest string) {
+	if filepath.Base(place) != unloaded {
+		return
+	}
+	dir := filepath.Dir(place)
+	_, _ = fmt.Fprintf(a.err, "sagestore: the database of that backup is on PostgreSQL: %s is a text for a server, and --restored %s can't be used\n"+
+		"hint: to look at it, write drill.yaml, a copy of the configuration with another postgres.schema, which nothing is in, and without data_dir, and run "+
+		"`sagestore backup restore %s --config drill.yaml --data-dir %s-loaded --destination %s --stopped`, see docs/OPERATIONS.md\n", place, dir, id, dir, dest)
+}
 
 // refuseUnloaded refuses --restored for what came from PostgreSQL: its copy lies there as a
 // text that a server has to load, and an empty store would be made beside it.
@@ -11,7 +27,7 @@ func refuseUnloaded(dir string) error {
 	if dir == "" {
 		return nil
 	}
-	text := filepath.Join(dir, "sage.postgres")
+	text := filepath.Join(dir, unloaded)
 	_, err := os.Lstat(text)
 	there := err == nil
 	if !there { // not from there, or whatever opens the store says why
