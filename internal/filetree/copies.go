@@ -95,10 +95,10 @@ func (cs copies) Adopt(_ context.Context, path string, _ map[string]string) (err
 }
 
 // Seize implements tiers.Copies.
-func (cs copies) Seize(_ context.Context, path string) (release func() error, err error) {
+func (cs copies) Seize(ctx context.Context, path string) (release func() error, err error) {
 	base, err := expand(path)
 	if err == nil {
-		release, err = seize(base)
+		release, err = seize(ctx, base)
 	}
 	if err != nil {
 		return nil, tiers.Fail("lock", cs.c.Name, tiers.Key{}, explain(err))

@@ -175,10 +175,12 @@ func openLock(root *os.Root, name string) (*os.File, error) {
 
 // await locks the file, looking again and again, because a wait inside the
 // system could not be called off.
-func await(ctx context.Context, f *os.File) error {
+func await(ctx context.Context, f *os.File) error { return awaitBy(ctx, f, tryLock) }
+
+func awaitBy(ctx context.Context, f *os.File, try func(*os.File) (bool, error)) error {
 	const shortest, longest = 50 * time.Microsecond, 2 * time.Millisecond
 	for pause := shortest; ; pause = min(2*pause, longest) {
-		got, err := tryLock(f)
+		got, err := try(f)
 		if err != nil || got {
 			return err
 		}

@@ -103,7 +103,7 @@ func Open(ctx context.Context, c Config) (*Tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	if t.present, err = attend(t.root, base); err != nil {
+	if t.present, err = attend(ctx, t.root, base); err != nil {
 		return nil, also(explain(err), t.Close(context.WithoutCancel(ctx)))
 	}
 	_ = t.sweepSnapshots() // else later

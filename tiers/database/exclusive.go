@@ -2,7 +2,6 @@ package database
 
 import (
 	"context"
-	"errors"
 
 	"github.com/sagestore/sagestore/internal/engine"
 	"github.com/sagestore/sagestore/tiers"
@@ -24,17 +23,11 @@ func (t *Tier) Exclude(ctx context.Context) (release func() error, err error) {
 	if t.path == Memory { // which no other handle can have
 		return func() error { return nil }, nil
 	}
-	ok, err := t.presence.lock.try(true)
-	if err == nil && ok {
-		return func() error {
-			_, err := t.presence.lock.try(false) // nobody is in the way
-			return t.fail("unlock", tiers.Key{}, err)
-		}, nil
+	if err := t.presence.alone(ctx, t.path, true); err != nil {
+		return nil, err
 	}
-	// Linux gives up the shared lock before it refuses the other one.
-	_, again := t.presence.lock.try(false)
-	if err = errors.Join(err, again); err == nil {
-		err = t.presence.refused("has it open")
-	}
-	return nil, err
+	return func() error {
+		_, err := t.presence.lock.try(false) // nobody is in the way
+		return t.fail("unlock", tiers.Key{}, err)
+	}, nil
 }

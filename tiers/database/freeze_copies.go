@@ -123,7 +123,7 @@ func (copies) Adopt(ctx context.Context, path string, facts map[string]string) (
 }
 
 // Seize implements tiers.Copies.
-func (copies) Seize(_ context.Context, path string) (release func() error, err error) {
+func (copies) Seize(ctx context.Context, path string) (release func() error, err error) {
 	t := &Tier{place: path}
 	defer func() { err = t.fail("lock", tiers.Key{}, err) }()
 	if path, err = expand(path); err != nil {
@@ -133,11 +133,7 @@ func (copies) Seize(_ context.Context, path string) (release func() error, err e
 	if err != nil {
 		return nil, err
 	}
-	ok, err := p.lock.try(true)
-	if err == nil && !ok {
-		err = p.refused("has it open")
-	}
-	if err != nil {
+	if err := p.alone(ctx, path, false); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
 	return p.close, nil

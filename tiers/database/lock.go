@@ -44,6 +44,39 @@ func (p *presence) close() error {
 	return errors.Join(p.pids.close(), p.lock.close())
 }
 
+// grace is for how long a lock that somebody has is tried before that is said. A
+// process that one of ours starts has our open files, and with them our locks, until it
+// has become the other program.
+const grace = time.Second
+
+// alone takes the lock of the database that others share, for a while if need be. Who
+// holds it shared meanwhile, held, gives that up for each try (so does Linux by itself),
+// so only one process at a time tries.
+func (p *presence) alone(ctx context.Context, db string, held bool) (err error) {
+	trying, err := openLock(db + ".migration")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, trying.close()) }()
+	wait, cancel := context.WithTimeout(ctx, grace)
+	defer cancel()
+	err = poll(wait, nil, func() (bool, error) { return trying.try(true) })
+	if err == nil {
+		err = poll(wait, nil, func() (bool, error) {
+			ok, err := p.lock.try(true)
+			if ok || err != nil || !held {
+				return ok, err
+			}
+			_, err = p.lock.try(false)
+			return false, err
+		})
+	}
+	if err != nil && wait.Err() != nil && ctx.Err() == nil {
+		return p.refused("has it open")
+	}
+	return err
+}
+
 // refused says who is in the way.
 func (p *presence) refused(does string) error {
 	who := "another process"
