@@ -15,9 +15,11 @@ func TestALockThatSomebodyHasForAMomentIsWaitedFor(t *testing.T) {
 		take func(t *testing.T, path string) (func() error, error)
 	}{
 		{"by who puts another file in its place", func(t *testing.T, path string) (func() error, error) {
+			t.Helper()
 			return Copies().Seize(t.Context(), path)
 		}},
 		{"by who has it open and wants it alone", func(t *testing.T, path string) (func() error, error) {
+			t.Helper()
 			tier, err := Open(t.Context(), Config{Path: path})
 			if err != nil {
 				t.Fatal(err)
