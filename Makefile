@@ -55,9 +55,10 @@ test-postgres: setup ## Run the tests of everything above the tiers, and of the 
 	SAGESTORE_TEST_DATABASE=postgres $(GO) test -p 1 -count=1 -timeout 20m -skip 'FromABackup' ./agent ./session ./knowledge ./learning
 	SAGESTORE_TEST_DATABASE=postgres $(GO) test -count=1 -timeout 20m -run TestScripts -skip 'TestScripts/^($(SCRIPTS_ON_SQLITE))$$' ./cmd/sagestore
 
-# What is about the file of SQLite, about restores, which on PostgreSQL want to be told that
-# no program runs and have tests of their own, or about a server that syncs.
-ON_SQLITE := Backup|Restore|Night|Rehears|ReaderSeesTheOldOrTheNew|NewStoreAlarms|RefusedPrune|RunByHandThatFails|SQLiteCanQuery|DiagnoseSaysEach
+# What is about the file of SQLite; restores in place, which on PostgreSQL want to be told
+# that no program runs and have tests of their own; what takes long and is the same on both,
+# or is on PostgreSQL in any case; and what is about a server that syncs.
+ON_SQLITE := MakesNoStore|IntoAnEmptyPlace|RestoreInPlace|AnotherStoreIsRestored|BeforeItIsDecided|WritesThatWaited|Nights|WhichBackupsStay|LargerThanATransaction|ToPostgres|OfPostgres|DatabaseOnPostgres|SQLiteCanQuery|DiagnoseSaysEach
 SCRIPTS_ON_SQLITE := backup(empty|hand|hints|list|restore|serve|shared)|broken|codecs|damage|epoch|file|foreign|home|init|migrate|migrate_store|operations|page|processes|redis|restored|stats
 
 .PHONY: kill
