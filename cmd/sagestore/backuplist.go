@@ -147,8 +147,14 @@ func (a *app) printBackups(all []backup.Entry, own string) error {
 		return len(e.Manifest.Parts) > 0 && e.Manifest.Store != first
 	})
 	t := &table{whole: true, columns: []column{
-		{title: "ID"}, {title: "CREATED", spare: 2}, {title: "STORE", spare: 1}, {title: "RECORDS", spare: 4}, {title: "SIZE", spare: 3},
-		{title: "STORED", spare: 5}, {title: "TOOK", spare: 6}, {title: "STATE", shrink: true, least: 12},
+		{title: "ID"},
+		{title: "CREATED", spare: 2},
+		{title: "STORE", spare: 1},
+		{title: "RECORDS", spare: 4},
+		{title: "SIZE", spare: 3},
+		{title: "STORED", spare: 5},
+		{title: "TOOK", spare: 6},
+		{title: "STATE", shrink: true, least: 12},
 	}}
 	for _, e := range all {
 		one := entryOfBackup(e)

@@ -79,8 +79,7 @@ func TestWhatIsPrintedFitsTheTerminal(t *testing.T) {
 			if err := c.print(&app{out: &out, columns: width}); err != nil {
 				t.Fatal(err)
 			}
-			lines := strings.Split(out.String(), "\n")
-			for _, line := range lines {
+			for line := range strings.SplitSeq(out.String(), "\n") {
 				if n := uniseg.StringWidth(line); n > width {
 					t.Errorf("%s, %d wide: a line is %d wide: %s", c.what, width, n, line)
 				}

@@ -3,11 +3,13 @@ package transfer
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"path/filepath"
 	"strconv"
 
 	"github.com/sagestore/sagestore/agent"
+	"github.com/sagestore/sagestore/internal/misfit"
 )
 
 // talk puts the messages of a conversation together that has no id of its own: it
@@ -154,8 +156,9 @@ func (r *reading) chatLines(ctx context.Context) error {
 
 func (r *reading) chatLine(line int, o object) error {
 	var ms []object
-	if json.Unmarshal(o.take("messages"), &ms) != nil {
-		r.fault(line, "", errNoMessages)
+	raw := o.take("messages")
+	if err := json.Unmarshal(raw, &ms); err != nil {
+		r.fault(line, "", fmt.Errorf("%w: %s", errNoMessages, misfit.Why(raw, &ms, err)))
 		return nil
 	}
 	id := idOf(o)

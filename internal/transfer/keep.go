@@ -30,8 +30,8 @@ func (im *importer) takeFields(ctx context.Context, f *fields, fault func(line i
 			old, there = planned, true
 		}
 		if !there && unread != nil && !im.o.Replace {
-			var any json.RawMessage
-			if err := store.Load(ctx, name, &any); err != nil && !errors.Is(err, tiers.ErrNotFound) {
+			var damaged json.RawMessage
+			if err := store.Load(ctx, name, &damaged); err != nil && !errors.Is(err, tiers.ErrNotFound) {
 				fault(f.lines[name], "", err)
 				continue
 			}
