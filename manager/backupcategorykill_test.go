@@ -58,9 +58,9 @@ type categoryKill struct {
 // categoryKills are the steps: of n records each is told, and then the switch.
 func categoryKills(n int) []categoryKill {
 	all := []categoryKill{{at: 1}, {at: n / 2}, {at: n}, {at: n + 1}}
-	times := 4
+	times := 3
 	if os.Getenv("CI") == "true" {
-		times = 8
+		times = 5
 	}
 	if n, err := strconv.Atoi(os.Getenv("SAGESTORE_KILLS")); err == nil {
 		times = n
@@ -73,7 +73,7 @@ func categoryKills(n int) []categoryKill {
 
 func TestAKilledRestoreOfCategoriesLeavesAllOldOrAllNew(t *testing.T) {
 	t.Parallel()
-	for _, categories := range [][]string{{"agent.state"}, {"config"}, {"agent.state", "config"}} {
+	for _, categories := range [][]string{{"agent.state"}, {"agent.state", "config"}} {
 		t.Run(strings.Join(categories, ","), func(t *testing.T) {
 			t.Parallel()
 			killedRestores(t, categories)
@@ -104,7 +104,8 @@ func killedRestores(t *testing.T, categories []string) {
 	must(t, err)
 	value[backup.Manifest](t)(m.Backup(t.Context(), nil))
 	came := map[string]int{}
-	for _, k := range categoryKills(n * len(categories)) {
+	for kills := categoryKills(n * len(categories)); len(kills) > 0; kills = kills[1:] {
+		k := kills[0]
 		save("new")
 		must(t, m.Save(t.Context(), categories[0], "later", "new"))
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^$")
@@ -133,6 +134,9 @@ func killedRestores(t *testing.T, categories []string) {
 		}
 		if counts["old"] != 0 {
 			came["old"]++
+		}
+		if len(kills) == 1 && came["old"] == 0 && k.after < time.Minute { // the machine is slow
+			kills = append(kills, categoryKill{after: 2*k.after + 100*time.Millisecond})
 		}
 		// What waits for the files does not change that.
 		was := fmt.Sprint(counts)
