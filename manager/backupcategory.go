@@ -185,8 +185,12 @@ func (r *categoryRestore) tell(p backup.Progress) {
 }
 
 // holds tells whether the backup has records of the category for its home, in the part
-// of that or among the writes that waited for it.
+// of that or among the writes that waited for it. Of a tier that was left out it has such
+// writes alone, which are not all that the category had.
 func (r *categoryRestore) holds(ctx context.Context, rt *route) (bool, error) {
+	if !r.e.Manifest.HasPart(rt.tierName) {
+		return false, nil
+	}
 	for _, p := range r.e.Manifest.Parts {
 		some := func(c backup.RecordCount) bool { return c.Category == rt.category && c.Records > 0 }
 		if p.Name == rt.tierName && slices.ContainsFunc(p.Records, some) {
@@ -236,9 +240,6 @@ func (r *categoryRestore) copy(ctx context.Context, part string) (tiers.Copy, er
 
 // each calls fn with the live records of a space of the backup.
 func (r *categoryRestore) each(ctx context.Context, rt *route, namespace string, one *CategoryRestored, fn func(tiers.Record) error) error {
-	if !r.e.Manifest.HasPart(rt.tierName) { // all of it waited
-		return nil
-	}
 	c, err := r.copy(ctx, rt.tierName)
 	if err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 	"github.com/sagestore/sagestore/backup"
 	"github.com/sagestore/sagestore/config"
 	"github.com/sagestore/sagestore/manager"
+	"github.com/sagestore/sagestore/tiers"
 	"github.com/sagestore/sagestore/tiers/database"
 )
 
@@ -283,6 +284,42 @@ func TestWritesThatWaitedForTheFilesAreInTheBackupOfTheirCategory(t *testing.T) 
 	want := map[string]string{"changed": "committed", "stays": "stays", "short": "gone soon", "acme": "committed", "config": "committed"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestWritesThatWaitedForATierThatWasLeftOutRestoreNothing: they are in a backup, since the
+// journal is, and the rest of the category is not.
+func TestWritesThatWaitedForATierThatWasLeftOutRestoreNothing(t *testing.T) {
+	cfg := &config.Config{
+		DataDir: t.TempDir(), Cache: config.Cache{Driver: "file"},
+		Categories: map[string]config.Category{"app.cached": {Tier: "cache"}},
+	}
+	m := value[*manager.Manager](t)(manager.Open(t.Context(), cfg, all()))
+	defer closeNow(t, m)
+	b := value[*manager.Backups](t)(m.Backups(t.Context()))
+	cached := manager.For[string](m, "app.cached")
+	must(t, cached.Save(t.Context(), "a", "stays"))
+	// Whoever has this lock applies writes that wait, and nobody else.
+	other := value[*database.Tier](t)(database.Open(t.Context(), database.Config{Path: filepath.Join(m.Config().DataDir, "sage.db")}))
+	defer func() { must(t, other.Close(context.Background())) }()
+	var unlock func()
+	for unlock == nil { // they may be at it
+		var err error
+		unlock, _, err = other.Lock(t.Context(), "cache.applier")
+		must(t, err)
+	}
+	must(t, m.Update(t.Context(), func(tx *manager.Tx) error { return cached.In(tx).Save(t.Context(), "b", "waits") }))
+	made := value[backup.Manifest](t)(m.Backup(t.Context(), nil))
+	if _, waited := made.Waiting(); waited != 1 {
+		t.Fatalf("%d writes waited", waited)
+	}
+	unlock()
+	_, err := b.RestoreCategories(t.Context(), m, made.ID, []string{"app.cached"}, manager.RestoreOptions{})
+	if !errors.Is(err, tiers.ErrNotFound) {
+		t.Errorf("restoring answers %v", err)
+	}
+	if got, err := cached.Load(t.Context(), "a"); err != nil || got != "stays" {
+		t.Errorf("what was there is %q, %v", got, err)
 	}
 }
 
