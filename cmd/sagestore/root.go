@@ -89,7 +89,7 @@ another version, session has ended), 5 a tier is unavailable.`,
 		if err := notEmpty(c, "config", "data-dir", "restored"); err != nil {
 			return err
 		}
-		return refuseUnloaded(a.restored)
+		return refuseUnrestored(a.restored)
 	}
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.config, "config", "", "YAML `file` of the configuration")
