@@ -45,6 +45,23 @@ func TestConfigurationThatHidesRecordsIsRefused(t *testing.T) {
 	}
 }
 
+func TestNoMigrationIsAdvisedWhereNothingCanBeMoved(t *testing.T) {
+	t.Parallel()
+	ctx, dir := t.Context(), t.TempDir()
+	cfg := func(tier string) *config.Config {
+		return &config.Config{DataDir: dir, Categories: map[string]config.Category{"session.context": {Tier: tier}}}
+	}
+	m := value[*manager.Manager](t)(manager.Open(ctx, cfg("database"), all()))
+	must(t, m.Save(ctx, "session.context", "s-1/goal", "v"))
+	closeNow(t, m)
+
+	_, err := manager.Open(ctx, cfg("memory"), all())
+	wantError(t, err, tiers.ErrCategory, "open")
+	if contains(err, "migrate") || !contains(err, "give the category its tier database again; to do without the records, delete them first") {
+		t.Errorf("open: %v", err)
+	}
+}
+
 func TestMemoryHidesNothingWhenACategoryLeavesIt(t *testing.T) {
 	t.Parallel()
 	ctx, dir := t.Context(), t.TempDir()

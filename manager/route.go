@@ -202,6 +202,9 @@ func (c *core) checkHome(ctx context.Context, category, old, home string) error 
 		return nil
 	}
 	hint := migrateHint(category) + ", with the program stopped, or give the category its tier " + old + " again"
+	if to := c.stations[home]; to != nil && to.info.Scope == tiers.ScopeProcess { // nothing can be moved there
+		hint = "give the category its tier " + old + " again; to do without the records, delete them first"
+	}
 	s, ok := c.stations[old]
 	if !ok {
 		if old == "memory" {
