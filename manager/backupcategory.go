@@ -53,6 +53,9 @@ func (b *Backups) RestoreCategories(ctx context.Context, m *Manager, id string, 
 	if err != nil {
 		return nil, err
 	}
+	if e.Err != nil { // then it does not say of which store it is either
+		return nil, fmt.Errorf("backup %s: %w", e.ID, e.Err)
+	}
 	store, err := m.core.storeID(ctx)
 	if err != nil {
 		return nil, err

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -105,6 +107,22 @@ func TestACategoryIsRestoredOnlyFromABackupThatHasIt(t *testing.T) {
 	} {
 		_, err := b.RestoreCategories(t.Context(), m, backup.Latest, []string{"agent.state", c.category}, manager.RestoreOptions{})
 		wantError(t, err, c.want, c.why)
+	}
+}
+
+// TestADamagedManifestIsNotTakenForThatOfAnotherStore: of which store it is can't be read,
+// and whoever adopted it would be told that it holds nothing.
+func TestADamagedManifestIsNotTakenForThatOfAnotherStore(t *testing.T) {
+	m := openEmbedded(t)
+	must(t, m.Save(t.Context(), "config", "a", 1))
+	b := value[*manager.Backups](t)(m.Backups(t.Context()))
+	made := value[backup.Manifest](t)(m.Backup(t.Context(), nil))
+	must(t, os.WriteFile(filepath.Join(b.Effective().Backup.Dest, made.ID, "manifest.json"), []byte("{"), 0o600))
+	for _, o := range []manager.RestoreOptions{{}, {Adopt: true}} {
+		_, err := b.RestoreCategories(t.Context(), m, made.ID, []string{"config"}, o)
+		if !errors.Is(err, tiers.ErrCorrupt) || !strings.Contains(err.Error(), made.ID) {
+			t.Errorf("with %+v it answers %v", o, err)
+		}
 	}
 }
 
