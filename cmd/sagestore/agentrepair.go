@@ -46,12 +46,12 @@ or restore an older one.`,
 					return err
 				}
 				if a.json {
-					return a.printJSON(map[string]any{"agent_id": kept.AgentID, "recovery": kept.ID})
+					return unprinted(a.printJSON(map[string]any{"agent_id": kept.AgentID, "recovery": kept.ID}))
 				}
 				if kept.ID != "" {
 					_, err = fmt.Fprintln(a.out, shown(kept.ID))
 				}
-				return err
+				return unprinted(err)
 			})
 		},
 	}

@@ -108,7 +108,11 @@ never was any it is only said.`,
 				case run.Manifest.ID == "":
 					return err
 				}
-				return errors.Join(a.printRun(run, err), err)
+				printing := a.printRun(run, err)
+				if err == nil {
+					return unprinted(printing)
+				}
+				return errors.Join(printing, err)
 			})
 		},
 	}
@@ -302,7 +306,11 @@ backup create prunes as well.`,
 				if err != nil && !errors.Is(err, backup.ErrRefused) {
 					return err
 				}
-				return errors.Join(a.printDecisions(all, o.DryRun), err)
+				printing := a.printDecisions(all, o.DryRun)
+				if err == nil && !o.DryRun {
+					return unprinted(printing)
+				}
+				return errors.Join(printing, err)
 			})
 		},
 	}

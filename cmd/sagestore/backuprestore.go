@@ -130,7 +130,7 @@ func (a *app) restoreStore(ctx context.Context, b *manager.Backups, id string, f
 	}
 	out := restored{done.ID, done.Places, append([]string{}, done.Replaced...), append([]string{}, done.Without...), done.Report.Records}
 	if a.json {
-		return a.printLine(out)
+		return unprinted(a.printLine(out))
 	}
 	var places []string
 	for part, place := range out.Places {
@@ -138,11 +138,11 @@ func (a *app) restoreStore(ctx context.Context, b *manager.Backups, id string, f
 	}
 	slices.Sort(places)
 	if _, err := fmt.Fprintf(a.out, "restored %s, %d records\n%s\n", out.ID, out.Records, strings.Join(places, "\n")); err != nil {
-		return err
+		return unprinted(err)
 	}
 	for _, path := range out.Replaced {
 		if _, err := fmt.Fprintf(a.out, "what was there before: %s\n", path); err != nil {
-			return err
+			return unprinted(err)
 		}
 	}
 	if f.to != "" {
@@ -188,6 +188,15 @@ func (a *app) restoreCategories(ctx context.Context, b *manager.Backups, id stri
 	show := a.progress()
 	done, err := b.RestoreCategories(ctx, m, id, f.categories, manager.RestoreOptions{Adopt: f.adopt, Progress: show.tell})
 	show.end()
+	printing := a.printRestored(id, done)
+	if err != nil {
+		return errors.Join(printing, err)
+	}
+	a.applyRestored(ctx, m, done)
+	return unprinted(printing)
+}
+
+func (a *app) printRestored(id string, done []manager.CategoryRestored) error {
 	for _, d := range done {
 		out := restoredCategory{id, d.Category, d.Tier, d.Records, d.Expired, d.Replaced}
 		if a.json {
@@ -200,10 +209,6 @@ func (a *app) restoreCategories(ctx context.Context, b *manager.Backups, id stri
 			return err
 		}
 	}
-	if err != nil {
-		return err
-	}
-	a.applyRestored(ctx, m, done)
 	return nil
 }
 

@@ -186,10 +186,10 @@ oldest automatic ones first, but never a tagged one.`,
 					return err
 				}
 				if a.json {
-					return a.printJSON(made)
+					return unprinted(a.printJSON(made))
 				}
 				_, err = fmt.Fprintln(a.out, shown(made.ID))
-				return err
+				return unprinted(err)
 			})
 		},
 	}
@@ -245,13 +245,13 @@ an error (1) and changes nothing.`,
 					return err
 				}
 				if a.json {
-					return a.printJSON(map[string]any{"agent_id": before.AgentID, "recovery": before.ID})
+					return unprinted(a.printJSON(map[string]any{"agent_id": before.AgentID, "recovery": before.ID}))
 				}
 				if before.ID != "" {
 					_, _ = fmt.Fprintf(a.err, "sagestore: this undoes it: sagestore checkpoint restore %s\n", shown(before.ID))
 					_, err = fmt.Fprintln(a.out, shown(before.ID))
 				}
-				return err
+				return unprinted(err)
 			})
 		},
 	}
@@ -354,10 +354,10 @@ left, and tell how many were removed. It asks before, unless --yes is given.`,
 					return err
 				}
 				if a.json {
-					return a.printJSON(map[string]int{"removed": removed})
+					return unprinted(a.printJSON(map[string]int{"removed": removed}))
 				}
 				_, err = fmt.Fprintln(a.out, removed)
-				return err
+				return unprinted(err)
 			})
 		},
 	}

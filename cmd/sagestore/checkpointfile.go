@@ -83,10 +83,10 @@ file is an error (1) and nothing is stored.`,
 					return err
 				}
 				if a.json {
-					return a.printJSON(made)
+					return unprinted(a.printJSON(made))
 				}
 				_, err = fmt.Fprintln(a.out, shown(made.ID))
-				return err
+				return unprinted(err)
 			})
 		},
 	}

@@ -35,10 +35,10 @@ makes no agent. An AGENT that is there is a conflict (4).`,
 					return err
 				}
 				if a.json {
-					return a.printJSON(made)
+					return unprinted(a.printJSON(made))
 				}
 				_, err = fmt.Fprintln(a.out, shown(made.ID))
-				return err
+				return unprinted(err)
 			})
 		},
 	}

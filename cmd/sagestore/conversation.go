@@ -173,7 +173,7 @@ user, unless it has one. The title that it has then is printed.`,
 					return err
 				}
 				_, err = fmt.Fprintln(a.out, cmp.Or(oneline.Of(title), "-"))
-				return err
+				return unprinted(err)
 			})
 		},
 	}

@@ -94,10 +94,10 @@ func (a *app) newEpoch(ctx context.Context, yes bool) error {
 		return err
 	}
 	if a.json {
-		return a.printLine(map[string]string{"epoch": epoch})
+		return unprinted(a.printLine(map[string]string{"epoch": epoch}))
 	}
 	_, err = fmt.Fprintf(a.out, "the store in %s has the new epoch %s: what Redis held for it is not seen any more\n", e.DataDir, epoch)
-	return err
+	return unprinted(err)
 }
 
 // diagnose answers what there is to say. An error is that it was interrupted.

@@ -193,7 +193,11 @@ command ends with 1.`,
 			return a.withEvents(c.Context(), func(s *session.Store) error {
 				added, skipped, err := s.Import(c.Context(), in)
 				if a.json {
-					err = errors.Join(a.printJSON(map[string]int{"added": added, "skipped": skipped}), err)
+					printing := a.printJSON(map[string]int{"added": added, "skipped": skipped})
+					if err == nil {
+						printing = unprinted(printing)
+					}
+					err = errors.Join(printing, err)
 				} else {
 					_, _ = fmt.Fprintf(a.err, "sagestore: %d events were added, %d were there already\n", added, skipped)
 				}

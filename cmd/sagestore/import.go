@@ -98,6 +98,9 @@ func (a *app) importPaths(ctx context.Context, m *manager.Manager, paths []strin
 	}
 	if printing := a.printImport(sum); err == nil {
 		err = printing
+		if !sum.DryRun && sum.Faults == 0 {
+			err = unprinted(err)
+		}
 	}
 	if err == nil && sum.Faults > 0 {
 		err = silent(exitFailed)

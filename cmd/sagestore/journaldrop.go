@@ -101,10 +101,10 @@ func (a *app) drop(ctx context.Context, m *manager.Manager, writes []manager.Pen
 	}
 	if n == len(writes) {
 		_, err = fmt.Fprintln(a.out, "dropped", what)
-		return err
+		return unprinted(err)
 	}
 	_, err = fmt.Fprintf(a.out, "dropped %d of %d writes; the others were applied or replaced meanwhile\n", n, len(writes))
-	return err
+	return unprinted(err)
 }
 
 // loss says what is lost with the writes.

@@ -94,10 +94,14 @@ func (a *app) migrate(ctx context.Context, f migrateFlags) error {
 		out.Step = "would"
 	}
 	if a.json {
-		return a.printLine(out)
+		err = a.printLine(out)
+	} else {
+		_, err = fmt.Fprintln(a.out, out)
 	}
-	_, err = fmt.Fprintln(a.out, out)
-	return err
+	if f.dryRun {
+		return err
+	}
+	return unprinted(err)
 }
 
 // String is what was done, for people.

@@ -65,10 +65,14 @@ func (a *app) migrateStore(ctx context.Context, f migrateFlags) error {
 		out.Step = "would"
 	}
 	if a.json {
-		return a.printLine(out)
+		err = a.printLine(out)
+	} else {
+		_, err = fmt.Fprintln(a.out, out)
 	}
-	_, err = fmt.Fprintln(a.out, out)
-	return err
+	if f.dryRun {
+		return err
+	}
+	return unprinted(err)
 }
 
 // configIn reads the configuration in a file.

@@ -55,7 +55,7 @@ Values of the codecs gob and raw, which are no JSON, go in with --raw only.`,
 				if err != nil || !a.json {
 					return err
 				}
-				return a.printJSON(entryOf(item))
+				return unprinted(a.printJSON(entryOf(item)))
 			})
 		},
 	}

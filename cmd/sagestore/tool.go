@@ -122,7 +122,7 @@ given. Input that does not fit the schema is an error (2) and changes nothing.`,
 				if err != nil {
 					return err
 				}
-				return a.printValue(output)
+				return unprinted(a.printValue(output))
 			})
 		},
 	}
