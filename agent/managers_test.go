@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/sagestore/sagestore/agent"
 	"github.com/sagestore/sagestore/manager"
@@ -50,13 +51,29 @@ func TestManagersOfOneStoreLoseNothing(t *testing.T) {
 				}
 			}
 			wg.Wait()
-			got := must(stores[0].LoadConversation(ctx, c.ID, agent.Page{}))(t)
-			if len(got.Messages) != 2*callers*times || got.Count != len(got.Messages) {
-				t.Errorf("%d messages, counted %d", len(got.Messages), got.Count)
+			// What the other one has left in the journal is seen a little later.
+			seen := func(what string, want int, count func() int) {
+				t.Helper()
+				deadline := time.Now().Add(time.Minute)
+				for n := count(); n != want; n = count() {
+					if time.Now().After(deadline) {
+						t.Fatalf("%d %s, want %d", n, what, want)
+					}
+					time.Sleep(10 * time.Millisecond)
+				}
 			}
-			all := collected(t, stores[1].Checkpoints(ctx, "a", agent.After{}))
-			if len(all) != 2*callers*times/4 {
-				t.Errorf("%d checkpoints", len(all))
+			for _, s := range stores {
+				seen("messages", 2*callers*times, func() int {
+					got := must(s.LoadConversation(ctx, c.ID, agent.Page{}))(t)
+					return min(len(got.Messages), got.Count)
+				})
+			}
+			var all []agent.CheckpointInfo
+			for _, s := range stores {
+				seen("checkpoints", 2*callers*times/4, func() int {
+					all = collected(t, s.Checkpoints(ctx, "a", agent.After{}))
+					return len(all)
+				})
 			}
 			for _, at := range all {
 				shownBy(t, stores[1], at.ID)
