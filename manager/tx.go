@@ -73,6 +73,9 @@ const (
 // is no part of it: it is done at once, whatever becomes of the transaction, and
 // does not see it. A key that fn has read in the transaction and saves without
 // it is a conflict at the commit.
+// What fn reads may be of different instants, which the commit finds and answers
+// as a conflict. An error that fn makes of such a mixture is the answer as any
+// other, and [WithRetry] does not run fn again for it.
 //
 // tiers.ErrConflict: something that fn has read was changed meanwhile; see
 // [WithRetry]. tiers.ErrTxAborted: a call in fn had failed and fn answered nil
@@ -97,7 +100,8 @@ func (m *Manager) Update(ctx context.Context, fn func(*Tx) error, opts ...TxOpti
 
 // View runs fn with a transaction that changes nothing: writes are
 // tiers.ErrReadOnly. What it reads of the database is as it was at one instant,
-// that of the first read; other tiers answer what is there when they are asked.
+// that of the first read; other tiers answer what is there when they are asked. Until
+// fn returns, the log of SQLite grows by all that is written meanwhile.
 func (m *Manager) View(ctx context.Context, fn func(*Tx) error) error {
 	return m.within(ctx, "view", func(ctx context.Context) error {
 		refused := false

@@ -1,9 +1,11 @@
 package database
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -164,6 +166,57 @@ func TestALargeLoadFromASnapshotIsOfItsInstant(t *testing.T) {
 	for i := range got {
 		if got[i].Version != saved[i].Version {
 			t.Fatalf("%s has version %d, want %d", ks[i].Name, got[i].Version, saved[i].Version)
+		}
+	}
+}
+
+// While a snapshot is open nothing that came after it can leave the log.
+func TestTheLogOfALongSnapshotIsToldAndBeginsAnewAfterIt(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "sage.db")
+	tier := mustOpen(t, Config{Path: path, Synchronous: Normal})
+	saves := 0
+	save := func() (log int64) {
+		value := bytes.Repeat([]byte{byte(saves)}, 1_000_000) // of one that stays as it was little would be written
+		saves++
+		if _, err := tier.Save(t.Context(), tiers.Record{Key: key(fmt.Sprint("k", saves%10)), Codec: "raw", Value: value}, tiers.Cond{}); err != nil {
+			t.Fatal(err)
+		}
+		st, err := os.Stat(path + "-wal")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st.Size()
+	}
+	told := func() bool {
+		for _, f := range tier.Diagnose(t.Context()) {
+			if f.Subject == "write-ahead log" {
+				return !f.OK
+			}
+		}
+		t.Fatal("the diagnosis does not look at the log")
+		return false
+	}
+	save()
+	if told() {
+		t.Error("a short log is found fault with")
+	}
+	s := mustSnapshot(t, tier)
+	if _, err := s.Load(t.Context(), key("k1")); err != nil {
+		t.Fatal(err)
+	}
+	for save() <= 4*logLimit && saves < 1000 {
+		continue
+	}
+	if !told() {
+		t.Error("nobody is told that a reader keeps the log")
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for tries := 0; save() > logLimit; tries++ {
+		if tries == 1000 {
+			t.Fatal("the log does not begin anew")
 		}
 	}
 }
