@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -78,11 +79,11 @@ func (h *health) failed(err error, interrupted bool, began, ended time.Duration)
 
 // open opens the breaker, or changes what an open one says.
 func (h *health) open(cause error) {
-	text := cause.Error()
+	text, hint := cause.Error(), hintOf(cause)
 	if isTimeout(cause) || errors.Is(cause, net.ErrClosed) {
 		text = "it gives no answer"
 	}
-	away := tiers.Hint(fmt.Errorf("%w: redis at %s is away: %s", tiers.ErrUnavailable, h.place, text), hintOf(cause))
+	away := tiers.Hint(fmt.Errorf("%w: redis at %s is away: %s", tiers.ErrUnavailable, h.place, strings.TrimSuffix(text, " ("+hint+")")), hint) // once
 	h.mu.Lock()
 	first := h.fault.Load() == nil
 	h.fault.Store(&away)

@@ -115,6 +115,9 @@ func TestWaysToConnect(t *testing.T) {
 				if err = tier.Away(); !errors.Is(err, tiers.ErrUnavailable) {
 					t.Errorf("Away answers %v", err)
 				}
+				if n := strings.Count(err.Error(), "rotated passwords need a restart"); n != 1 {
+					t.Errorf("what to do is said %d times: %v", n, err)
+				}
 				if _, err := tier.Load(t.Context(), key("k")); !errors.Is(err, tiers.ErrUnavailable) {
 					t.Errorf("load answers %v", err)
 				}
