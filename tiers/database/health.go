@@ -35,10 +35,27 @@ func (t *Tier) Ping(ctx context.Context) error {
 	if err == nil {
 		err = t.writer.poisoned()
 	}
+	if err == nil {
+		err = t.inPlace()
+	}
 	if err != nil {
 		return t.failed("ping", tiers.Key{}, err)
 	}
 	return nil
+}
+
+// inPlace answers what is wrong when the path leads to another file than the one that
+// is open, or to none: the open one takes writes as before, and is gone when it is closed.
+func (t *Tier) inPlace() error {
+	if t.file == nil {
+		return nil
+	}
+	there, err := os.Stat(t.path)
+	if err == nil && os.SameFile(t.file, there) {
+		return nil
+	}
+	return tiers.Hint(fmt.Errorf("%w: %s is not the file that was opened", tiers.ErrUnavailable, t.place),
+		"what is saved now is gone when the store is closed: see who removed or replaced the file, then open the store again")
 }
 
 // Stats implements tiers.Statser. It reads all records' sizes.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strconv"
 	"sync"
@@ -87,6 +88,7 @@ type Tier struct {
 	clock    tiers.Clock
 	log      *slog.Logger
 
+	file        os.FileInfo // as it was opened; nil for a database in memory
 	presence    *presence
 	own         *conn // of the writer; nil for a database in memory
 	pool        *pool
@@ -199,6 +201,9 @@ func (t *Tier) openFile(ctx context.Context, patience time.Duration) (err error)
 		}
 	}
 	if t.background, err = t.connectWriter(ctx); err != nil {
+		return err
+	}
+	if t.file, err = os.Stat(t.path); err != nil {
 		return err
 	}
 	tn, err := openTurn(t.path)

@@ -4,6 +4,7 @@ package database
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -29,5 +30,35 @@ func TestAPipeInPlaceOfTheDatabaseIsRefusedAtOnce(t *testing.T) {
 		}
 	case <-time.After(10 * time.Second):
 		t.Fatal("Open waits for somebody to write into the pipe")
+	}
+}
+
+// TestADatabaseWhoseFileIsGoneIsNotHealthy: it takes writes as before, into a file that
+// nobody will find again.
+func TestADatabaseWhoseFileIsGoneIsNotHealthy(t *testing.T) {
+	for _, c := range []struct {
+		why  string
+		away func(path string) error
+	}{
+		{"removed", os.Remove},
+		{"moved away", func(path string) error { return os.Rename(path, path+".old") }},
+		{"replaced by a copy", func(path string) error {
+			b, err := os.ReadFile(path)
+			return errors.Join(err, os.WriteFile(path+".copy", b, 0o600), os.Rename(path+".copy", path))
+		}},
+	} {
+		t.Run(c.why, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "sage.db")
+			tier := mustOpen(t, Config{Path: path})
+			if err := tier.Ping(t.Context()); err != nil {
+				t.Fatalf("before: %v", err)
+			}
+			if err := c.away(path); err != nil {
+				t.Fatal(err)
+			}
+			if err := tier.Ping(t.Context()); !errors.Is(err, tiers.ErrUnavailable) {
+				t.Errorf("%v, want unavailable", err)
+			}
+		})
 	}
 }
