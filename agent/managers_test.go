@@ -10,6 +10,7 @@ import (
 
 	"github.com/sagestore/sagestore/agent"
 	"github.com/sagestore/sagestore/manager"
+	"github.com/sagestore/sagestore/tiers"
 )
 
 // TestManagersOfOneStoreLoseNothing lets two managers of one data directory, which
@@ -54,9 +55,9 @@ func TestManagersOfOneStoreLoseNothing(t *testing.T) {
 			// What the other one has left in the journal is seen a little later.
 			seen := func(what string, want int, count func() int) {
 				t.Helper()
-				deadline := time.Now().Add(time.Minute)
+				deadline := tiers.SystemClock().Now().Add(time.Minute)
 				for n := count(); n != want; n = count() {
-					if time.Now().After(deadline) {
+					if tiers.SystemClock().Now().After(deadline) {
 						t.Fatalf("%d %s, want %d", n, what, want)
 					}
 					time.Sleep(10 * time.Millisecond)
