@@ -86,7 +86,7 @@ another version, session has ended), 5 a tier is unavailable.`,
 		if c.Flags().Changed("data-dir") && c.Flags().Changed("restored") {
 			return usagef("give --restored alone for what was restored into that directory", "--data-dir and --restored exclude each other")
 		}
-		if err := notEmpty(c, "config", "data-dir", "restored"); err != nil {
+		if err := notEmpty(c, "config", "data-dir", "restored", "namespace"); err != nil {
 			return err
 		}
 		return refuseUnrestored(a.restored)
