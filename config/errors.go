@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // Error is one fault of a configuration.
@@ -16,7 +17,7 @@ type Error struct {
 	Err     error  // a sentinel of package tiers where one fits, else nil
 }
 
-// Error puts the whole into one line.
+// Error puts the whole into one line, in which nothing of the file talks to a terminal.
 func (e *Error) Error() string {
 	var b strings.Builder
 	if e.File != "" || e.Line > 0 {
@@ -28,7 +29,12 @@ func (e *Error) Error() string {
 		b.WriteString(e.Path + ": ")
 	}
 	b.WriteString(e.Problem)
-	return b.String()
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
+			return ' '
+		}
+		return r
+	}, b.String())
 }
 
 // Unwrap answers the sentinel.

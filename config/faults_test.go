@@ -140,3 +140,14 @@ categories.a.near: names memory twice`
 		t.Errorf("faults (-want +got):\n%s", diff)
 	}
 }
+
+func TestAFaultIsOneLineWhateverTheKey(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "sagestore.yaml")
+	if err := os.WriteFile(file, []byte(`categories: {"app.b\r\e[31mc": {tier: file}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := config.Load(file)
+	if err == nil || strings.ContainsAny(err.Error(), "\r\x1b") || !strings.Contains(err.Error(), "categories.app.b  [31mc: ") {
+		t.Errorf("it says %q", err)
+	}
+}
