@@ -48,7 +48,7 @@ func goTool(t *testing.T, source string, args ...string) (stdout string) {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), "go", append([]string{args[0], "-overlay", layer}, args[1:]...)...)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "TMPDIR="+dir) // the program leaves its data
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	b, err := cmd.Output()
