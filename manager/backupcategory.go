@@ -141,7 +141,18 @@ func (r *categoryRestore) run(ctx context.Context, categories []string) (done []
 		}
 	}
 	r.tell(backup.Progress{Step: "switch", Total: -1})
-	return done, r.switchAll(ctx, done)
+	if err := r.switchAll(ctx, done); err != nil {
+		return r.restoredAlone(done), err
+	}
+	return done, nil
+}
+
+// restoredAlone are those of the categories that transactions have restored.
+func (r *categoryRestore) restoredAlone(all []CategoryRestored) (done []CategoryRestored) {
+	for _, i := range r.alone {
+		done = append(done, all[i])
+	}
+	return done
 }
 
 // prepare prepares what can be prepared, or notes that a category needs a transaction.

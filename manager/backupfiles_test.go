@@ -323,6 +323,22 @@ func TestWritesThatWaitedForATierThatWasLeftOutRestoreNothing(t *testing.T) {
 	}
 }
 
+func TestARestoreThatCouldNotSwitchTellsOfNoCategory(t *testing.T) {
+	m, b := filesOf(t)
+	must(t, m.Save(t.Context(), "app.files", "a", "old"))
+	value[backup.Manifest](t)(m.Backup(t.Context(), nil))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done, err := b.RestoreCategories(ctx, m, backup.Latest, []string{"app.files"}, manager.RestoreOptions{Progress: func(p backup.Progress) {
+		if p.Step == "switch" {
+			cancel()
+		}
+	}})
+	if !errors.Is(err, context.Canceled) || len(done) > 0 {
+		t.Errorf("it says %+v, %v", done, err)
+	}
+}
+
 func TestWhatOthersSaveWhileACategoryIsPreparedIsGoneThen(t *testing.T) {
 	m, b := filesOf(t)
 	const category = "app.files"
