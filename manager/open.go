@@ -159,7 +159,7 @@ type keyRing struct{ ring config.KeyRing }
 
 func (k keyRing) Current() (id string, key []byte, err error) {
 	if k.ring.Current == "" {
-		return "", nil, fmt.Errorf("%w: encryption.current names no key", tiers.ErrCodec)
+		return "", nil, errors.New("encryption.current names no key")
 	}
 	key, err = k.Key(k.ring.Current)
 	return k.ring.Current, key, err
@@ -168,7 +168,7 @@ func (k keyRing) Current() (id string, key []byte, err error) {
 func (k keyRing) Key(id string) ([]byte, error) {
 	key, ok := k.ring.Keys[id]
 	if !ok {
-		return nil, tiers.Hint(fmt.Errorf("%w: the encryption key %q is not there", tiers.ErrCodec, id), "add it to encryption.keys")
+		return nil, tiers.Hint(fmt.Errorf("the encryption key %q is not there", id), "add it to encryption.keys")
 	}
 	return key, nil
 }
