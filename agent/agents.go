@@ -316,7 +316,8 @@ func (s *Store) List(ctx context.Context, from After) iter.Seq2[*State, error] {
 // the [Fields] of that key and whatever else is kept of it, and tells whether any of
 // it was there. It is gone at once, for everybody; what it took is given back before
 // Delete returns, or later when that is interrupted. Fields that are kept under a
-// [CheckpointKey] are not the agent's: see [Fields.Delete].
+// [CheckpointKey] are not the agent's: see [Fields.Delete]. Nor are the event logs of
+// sessions, in which several agents may have a part.
 func (s *Store) Delete(ctx context.Context, id string) (existed bool, err error) {
 	err = s.update(ctx, turn{agent: id}, func(s *Store) error {
 		au, found, err := s.agent(ctx, id)

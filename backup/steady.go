@@ -10,9 +10,9 @@ const (
 	// steadyStep is after how many bytes a file is synced while it is being written.
 	// One large sync at the end would take longer, and everybody else who syncs
 	// something, such as the store that is backed up, would wait for all of it.
-	steadyStep = 1 << 20
+	steadyStep = 256 << 10
 	// steadyAhead is how many steps the writing may be ahead of the disk.
-	steadyAhead = 4
+	steadyAhead = 16
 	steadyRead  = 128 << 10
 )
 

@@ -68,6 +68,10 @@ func TestWarnings(t *testing.T) {
 		{"memory homes beside a shared server", "redis: {url: redis://h}\ncategories: {a: {tier: memory}}", "line 2: categories: a, knowledge.bodies, knowledge.content, session.context live in memory: each process sees only its own, although redis is shared between processes"},
 		{"a database that is gone at the end", "sqlite: {path: ':memory:'}", "line 1: sqlite.path: keeps the database in this process: it is gone at the end"},
 		{"a store that is gone at the end", "in_memory: true", "line 1: in_memory: keeps everything in this process: it is gone at the end"},
+		{"a database among the files", "sqlite: {path: d/x}\nfile: {base_path: d}", "line 1: sqlite.path: is inside file.base_path: who lists or tidies the one meets the other; keep them apart"},
+		{"a cache in the place of the files", "cache: {path: d}\nfile: {base_path: d}", "line 1: cache.path: is inside file.base_path: who lists or tidies the one meets the other; keep them apart"},
+		{"files inside the cache", "cache: {path: d}\nfile: {base_path: d/e}", "line 2: file.base_path: is inside cache.path: who lists or tidies the one meets the other; keep them apart"},
+		{"a cache that is not used", "cache: {driver: redis, path: d}\nredis: {url: redis://h}\nfile: {base_path: d}\ncategories: {session.context: {tier: file}, knowledge.content: {tier: file}, knowledge.bodies: {tier: file}}", "line 1: cache.path: is not used, since the cache is Redis"},
 		{"keys that nobody named", "categories: {a: {tier: file, encrypt: true}}", "line 1: categories: a encrypt, and encryption names no current key: the program must bring keys of its own"},
 		{"a rule of its own drops its parent's encryption", "categories:\n  a: {tier: file, encrypt: true}\n  a.b: {tier: cache}\nencryption: {current: k, keys: {k: " + strings.Repeat("ab", 32) + "}}", "line 3: categories.a.b: is not encrypted: it has a rule of its own, so that of a does not hold for it"},
 	} {

@@ -50,6 +50,7 @@ func (e *Effective) Warnings() []Warning {
 	}
 	e.warnCategories(warn)
 	e.warnBackup(warn)
+	e.warnPlaces(warn)
 	if c.Encryption.Current == "" && len(c.Encryption.Keys) > 0 {
 		warn("names no current key: values can be read, and not be encrypted", "encryption")
 	}
@@ -60,6 +61,31 @@ func (e *Effective) Warnings() []Warning {
 		all[i] = Warning{File: w.File, Line: w.Line, Path: w.Path, Message: w.Problem}
 	}
 	return all
+}
+
+// warnPlaces tells of tiers that keep their files in the directory of another one, which
+// may take them for its own.
+func (e *Effective) warnPlaces(warn func(string, ...string)) {
+	if e.InMemory {
+		return
+	}
+	inside := func(path, dir, whose string, at ...string) {
+		if path != "" && dir != "" && (within(path, dir) || within(followed(path), followed(dir))) {
+			warn("is inside "+whose+": who lists or tidies the one meets the other; keep them apart", at...)
+		}
+	}
+	files, cache := e.cfg.File.BasePath, ""
+	if e.drivers["cache"] == "file" {
+		cache = e.cfg.Cache.Path
+	}
+	if e.drivers["database"] == "sqlite" && e.cfg.SQLite.Path != ":memory:" {
+		inside(e.cfg.SQLite.Path, files, "file.base_path", "sqlite", "path")
+		inside(e.cfg.SQLite.Path, cache, "cache.path", "sqlite", "path")
+	}
+	inside(cache, files, "file.base_path", "cache", "path")
+	if cache != files {
+		inside(files, cache, "cache.path", "file", "base_path")
+	}
 }
 
 func (e *Effective) warnBackup(warn func(string, ...string)) {

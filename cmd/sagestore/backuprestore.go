@@ -33,9 +33,10 @@ Both mean a backup of this store; that of another one is named by its id.
 
 Without more it replaces the store, which nobody may have open: what was there is kept
 beside, and its places are printed. With --to DIR the store stays as it is, and DIR
-becomes one of its own, which every command reads with --restored DIR. With --category NAME the store may be in use: the records of
-that category, of all namespaces, become those of the backup, all at once, however many
-they are.`,
+becomes one of its own, which every command reads with --restored DIR. With --category
+NAME the store may be in use: the records of that category, of all namespaces, become
+those of the backup, all at once, however many they are; only the parts of the backup
+that hold them are looked at.`,
 		Example: `  sagestore backup restore latest --to ./drill
   sagestore backup restore --at "2026-11-28 03:30" --category session.preferences --yes`,
 		Args: func(c *cobra.Command, args []string) error {

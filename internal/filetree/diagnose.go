@@ -55,7 +55,10 @@ func (t *Tree) findWritable(ctx context.Context) tiers.Finding {
 	}
 	if err == nil {
 		if own := t.ownFiles(ctx); own != nil {
-			f.Message, f.Hint = own.Error(), "move it out of the way; it is made again"
+			f.Message, f.Hint = own.Error(), "look at the room on the disk, and at the owner and mode of the file"
+			if errors.Is(own, tiers.ErrCorrupt) {
+				f.Hint = "move it out of the way; it is made again"
+			}
 			return f
 		}
 	}
