@@ -274,9 +274,9 @@ func resume(ctx context.Context, dir string, copies []tiers.Copies, at func(stri
 		if i < 0 {
 			continue
 		}
-		release, err := copies[i].Seize(ctx, filepath.Join(t.Parent, t.Name))
-		if err != nil {
-			return part(t.Part, err)
+		release, failed := copies[i].Seize(ctx, filepath.Join(t.Parent, t.Name))
+		if failed != nil {
+			return part(t.Part, failed)
 		}
 		defer func() { err = errors.Join(err, release()) }()
 	}
