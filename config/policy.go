@@ -71,6 +71,13 @@ func (e *Effective) Policy(category string, lib *Category) (Policy, error) {
 	return e.policy(category, d), nil
 }
 
+// Has tells whether [Effective.Policy] answers a policy for a category that no library
+// brings, and does not look for what may have been meant.
+func (e *Effective) Has(category string) bool {
+	_, ok := e.rule(category, nil)
+	return ok && tiers.CheckCategory(category) == nil
+}
+
 // Policies answers the policies of all names that the configuration and the
 // built-in rules know, by name.
 func (e *Effective) Policies() []Policy {

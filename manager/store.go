@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/sagestore/sagestore/config"
-	"github.com/sagestore/sagestore/tiers"
 )
 
 // Store is one tier used by name, with plain keys: see [Manager.Store]. It is
@@ -49,7 +48,7 @@ func (s *Store) Tier() string { return s.tier }
 // at answers where the key is, and its name there.
 func (s *Store) at(key string) (place, string) {
 	category, name, split := strings.Cut(key, "/")
-	if s.tier != "file" || !split || s.own.err != nil || tiers.CheckCategory(category) != nil {
+	if s.tier != "file" || !split || s.own.err != nil || !s.scope.core.plan.Has(category) {
 		return s.own, key
 	}
 	p, err := s.scope.core.plan.Policy(category, nil)
