@@ -16,12 +16,12 @@ import (
 )
 
 // worked are the records of agents that nobody has killed.
-func worked(t *testing.T, route string) (a check.Agents, logged []check.Line, st check.AgentStats) {
+func worked(t *testing.T, route string, seed uint64) (a check.Agents, logged []check.Line, st check.AgentStats) {
 	t.Helper()
 	dir := t.TempDir()
 	s := spec{
 		Store: store{Dir: filepath.Join(dir, "data"), Agents: route, Normal: true},
-		Log:   filepath.Join(dir, "log"), Name: "r0", Callers: 4, Ops: 60, Seed: 2, Answers: filepath.Join(dir, "answers"),
+		Log:   filepath.Join(dir, "log"), Name: "r0", Callers: 4, Ops: 60, Seed: seed, Answers: filepath.Join(dir, "answers"),
 	}
 	if err := workAgents(t.Context(), s); err != nil {
 		t.Fatal(err)
@@ -48,10 +48,26 @@ func worked(t *testing.T, route string) (a check.Agents, logged []check.Line, st
 }
 
 // TestEachLossAmongAgentsIsFound takes one record of each kind away from sound agents,
-// or changes it, and looks whether the checker sees that.
+// or changes it, and looks whether the checker sees that. Which kinds are left in the end
+// depends on who came first, so that it goes on until it has met them all.
 func TestEachLossAmongAgentsIsFound(t *testing.T) {
 	t.Parallel()
-	a, logged, st := worked(t, agentRoutes()[0])
+	const all = 22
+	met := map[string]bool{}
+	for seed := uint64(2); len(met) < all && seed < 22 && !t.Failed(); seed++ {
+		for _, kind := range findEachLoss(t, seed) {
+			met[kind] = true
+		}
+	}
+	if len(met) < all {
+		t.Errorf("only %d kinds of records: %v", len(met), slices.Sorted(maps.Keys(met)))
+	}
+}
+
+// findEachLoss answers the kinds of records that it has tried.
+func findEachLoss(t *testing.T, seed uint64) []string {
+	t.Helper()
+	a, logged, st := worked(t, agentRoutes()[0], seed)
 	if counted, faults := a.Check(); len(faults) > 0 || counted != st {
 		t.Fatalf("sound agents have faults: %v; the store counts %+v, and there are %+v", faults, st, counted)
 	}
@@ -62,12 +78,12 @@ func TestEachLossAmongAgentsIsFound(t *testing.T) {
 		if category == "agent.fields" {
 			kind = ""
 		}
+		if (kind == "mid" || kind == "call") && !leads(a, at) {
+			continue // it stays for a message that is deleted, and nothing says that it has to
+		}
 		if was := kinds[category+"/"+kind]; was == "" || at < was {
 			kinds[category+"/"+kind] = at
 		}
-	}
-	if len(kinds) < 20 {
-		t.Errorf("only %d kinds of records: %v", len(kinds), slices.Sorted(maps.Keys(kinds)))
 	}
 	finds := func(what string, change func(check.Agents)) {
 		t.Helper()
@@ -119,4 +135,14 @@ func TestEachLossAmongAgentsIsFound(t *testing.T) {
 			t.Errorf("agent %s is another than was acknowledged, and nobody finds it", id)
 		}
 	}
+	return slices.Collect(maps.Keys(kinds))
+}
+
+// leads tells whether the message that a record finds is there.
+func leads(a check.Agents, at string) bool {
+	of := strings.Split(at, "/") // category, kind, agent, conversation
+	var p struct{ Seq uint64 }
+	_ = json.Unmarshal(a.Records[at], &p)
+	_, there := a.Records[fmt.Sprintf("%s/msg/%s/%s/%010d", of[0], of[2], of[3], p.Seq)]
+	return there
 }
