@@ -313,11 +313,12 @@ func (s *Store) List(ctx context.Context, from After) iter.Seq2[*State, error] {
 }
 
 // Delete removes an agent with its conversations, their messages, its checkpoints,
-// the [Fields] of that key and whatever else is kept of it, and tells whether any of
-// it was there. It is gone at once, for everybody; what it took is given back before
-// Delete returns, or later when that is interrupted. Fields that are kept under a
-// [CheckpointKey] are not the agent's: see [Fields.Delete]. Nor are the event logs of
-// sessions, in which several agents may have a part.
+// the [Fields] of that key, the sessions of package session that belong to it, with
+// their events, and whatever else is kept of it, and tells whether any of it was there.
+// It is gone at once, for everybody; what it took is given back before Delete returns,
+// or later when that is interrupted. Fields that are kept under a [CheckpointKey] are not
+// the agent's: see [Fields.Delete]. Nor are sessions that belong to no agent, in which
+// several may have a part.
 func (s *Store) Delete(ctx context.Context, id string) (existed bool, err error) {
 	err = s.update(ctx, turn{agent: id}, func(s *Store) error {
 		au, found, err := s.agent(ctx, id)
@@ -328,7 +329,11 @@ func (s *Store) Delete(ctx context.Context, id string) (existed bool, err error)
 		if err == nil && !found { // what is left of one whose index was lost
 			au, found, err = s.orphan(ctx, id)
 		}
-		if existed = found || fields; !found || err != nil {
+		if err != nil {
+			return err
+		}
+		sessions, err := s.books.DeleteOwned(ctx, s.tx, id)
+		if existed = found || fields || sessions > 0; !found || err != nil {
 			return err
 		}
 		if err := s.save(ctx, s.state, atGone+au, goneRecord{id}); err != nil {

@@ -44,6 +44,9 @@ func (s *Store) Tend(ctx context.Context) error {
 			errs = append(errs, fail("tend", c.Category(), "", s.collect(ctx, au, cu)))
 		}
 	}
+	if s.core.root != nil {
+		errs = append(errs, fail("tend", "session.state", "", s.core.root.books.FinishAll(ctx)))
+	}
 	return errors.Join(errs...)
 }
 

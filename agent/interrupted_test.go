@@ -5,10 +5,12 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/sagestore/sagestore/agent"
 	"github.com/sagestore/sagestore/manager"
 	"github.com/sagestore/sagestore/sagetest"
+	"github.com/sagestore/sagestore/session"
 	"github.com/sagestore/sagestore/tiers"
 	"github.com/sagestore/sagestore/tiers/embedded"
 )
@@ -33,14 +35,14 @@ func interrupted(t *testing.T, r routing) {
 	left.Store(-1)
 	broken := errors.New("broken")
 	drivers := sagetest.Failing(embedded.Tiers(), func(_ string, k tiers.Key) error {
-		if !strings.HasPrefix(k.Category, "agent.") || left.Load() < 0 || left.Add(-1) > 0 {
+		if !strings.HasPrefix(k.Category, "agent.") && !strings.HasPrefix(k.Category, "session.") || left.Load() < 0 || left.Add(-1) > 0 {
 			return nil
 		}
 		left.Store(1) // all that follow as well
 		return broken
 	})
 	m := sagetest.OpenWith(t, r.config(t, t.TempDir()), drivers)
-	s := agent.New(m)
+	s, sessions := agent.New(m), session.New(m)
 	step := int64(1)
 	if r.name == "file" {
 		step = 5 // each is slow there
@@ -49,20 +51,26 @@ func interrupted(t *testing.T, r routing) {
 		c := talk(t, s, "a", "one", "two")
 		must(s.Checkpoint(ctx, agent.CheckpointInfo{AgentID: "a", ID: "mine"}))(t)
 		other := talk(t, s, "b", "one")
+		logged(t, sessions, "of a", "a")
+		logged(t, sessions, "of b", "b")
 		left.Store(calls)
 		existed, err := s.Delete(ctx, "a")
 		through := left.Swap(-1) > 1
 		_, loaded := s.Load(ctx, "a")
 		st := must(s.Stats(ctx))(t)
+		_, logs := sessions.Last(ctx, "of a", 1)
+		must(sessions.Last(ctx, "of b", 1))(t)
 		switch {
 		case err != nil:
 			ok(t, loaded)
+			ok(t, logs)
 			if st.Agents != 2 || st.Messages != 3 || st.Checkpoints != 1 || len(contents(t, s, c.ID, agent.Page{})) != 2 {
 				t.Fatalf("interrupted at call %d it left %+v", calls, st)
 			}
 			must(s.Delete(ctx, "a"))(t)
 		default:
 			isErr(t, loaded, tiers.ErrNotFound)
+			isErr(t, logs, tiers.ErrNotFound)
 			if !existed || st.Agents != 1 || st.Conversations != 1 || st.Messages != 1 || st.Checkpoints != 0 {
 				t.Fatalf("interrupted at call %d it left %+v", calls, st)
 			}
@@ -76,7 +84,7 @@ func interrupted(t *testing.T, r routing) {
 			again.ID = c.ID
 			ok(t, s.SaveConversation(ctx, again))
 			must(s.Checkpoint(ctx, agent.CheckpointInfo{AgentID: "a", ID: "mine"}))(t)
-			ok(t, s.Tend(ctx))
+			tendAtLast(t, s, broken)
 			if got := contents(t, s, c.ID, agent.Page{}); len(got) != 0 {
 				t.Fatalf("the new conversation has %v", got)
 			}
@@ -84,7 +92,10 @@ func interrupted(t *testing.T, r routing) {
 			must(s.Delete(ctx, "a"))(t)
 		}
 		must(s.Delete(ctx, "b"))(t)
-		ok(t, s.Tend(ctx))
+		tendAtLast(t, s, broken)
+		if keys := ofSessions(t, m); len(keys) > 0 {
+			t.Fatalf("interrupted at call %d it left %q of sessions", calls, keys)
+		}
 		for _, category := range []string{"agent.state", "agent.conversations", "agent.checkpoints"} {
 			for item, err := range m.List(ctx, category, manager.KeysOnly()) {
 				ok(t, err)
@@ -95,4 +106,15 @@ func interrupted(t *testing.T, r routing) {
 			break
 		}
 	}
+}
+
+// tendAtLast tends until the journal has tried again what a tier has refused.
+func tendAtLast(t *testing.T, s *agent.Store, refused error) {
+	t.Helper()
+	err := s.Tend(t.Context())
+	for deadline := time.Now().Add(20 * time.Second); errors.Is(err, refused) && time.Now().Before(deadline); {
+		time.Sleep(5 * time.Millisecond)
+		err = s.Tend(t.Context())
+	}
+	ok(t, err)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sagestore/sagestore/config"
+	"github.com/sagestore/sagestore/internal/sessionlog"
 	"github.com/sagestore/sagestore/manager"
 	"github.com/sagestore/sagestore/serializer"
 	"github.com/sagestore/sagestore/tiers"
@@ -27,6 +28,7 @@ type Store struct {
 	state         *manager.Collection[json.RawMessage]
 	conversations *manager.Collection[json.RawMessage]
 	checkpoints   *manager.Collection[json.RawMessage]
+	books         sessionlog.Books // of sessions, which may belong to agents
 }
 
 // core is what a store and its views share.
@@ -49,6 +51,7 @@ func New(s manager.Scope) *Store {
 		state:         manager.For[json.RawMessage](s, categoryState),
 		conversations: manager.For[json.RawMessage](s, categoryConversations),
 		checkpoints:   manager.For[json.RawMessage](s, categoryCheckpoints),
+		books:         sessionlog.Of(s),
 	}
 	switch s := s.(type) {
 	case *manager.Manager:

@@ -6,16 +6,13 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sagestore/sagestore/internal/sessionlog"
 	"github.com/sagestore/sagestore/manager"
 	"github.com/sagestore/sagestore/tiers"
 )
 
 // finishEvery is how often endings are looked for that a process has left undone.
 const finishEvery = 10 * time.Second
-
-// endingPrefix begins the keys of [ending] in session.state. No session's key
-// begins with it, since "%" is followed by two digits there.
-const endingPrefix = "%ending/"
 
 // ending is there from the commit that ended a session, or let it go on, until the
 // manager knows it too. So whoever dies in between leaves word of what is to be
@@ -114,7 +111,7 @@ func (v view) turn(ctx context.Context, id string, to ending, change func(*ident
 		return nil
 	})
 	if err == nil {
-		err = v.endings.Save(ctx, endingPrefix+manager.Key(id), to)
+		err = v.endings.Save(ctx, sessionlog.Ending+manager.Key(id), to)
 	}
 	if err != nil {
 		return err
@@ -128,12 +125,12 @@ func (v view) turn(ctx context.Context, id string, to ending, change func(*ident
 
 // outside is the store out of the transaction that it was in.
 func (s *Store) outside() *Store {
-	return &Store{shared: s.shared, parts: partsOf(s.m), m: s.m}
+	return &Store{shared: s.shared, parts: partsOf(s.m), m: s.m, books: s.books}
 }
 
 // finish tells the manager what was decided, and forgets it.
 func (s *Store) finish(ctx context.Context, to ending) error {
-	key := endingPrefix + manager.Key(to.Session)
+	key := sessionlog.Ending + manager.Key(to.Session)
 	for {
 		e, err := s.endings.Entry(ctx, key)
 		if errors.Is(err, tiers.ErrNotFound) {
@@ -161,10 +158,10 @@ func (s *Store) finish(ctx context.Context, to ending) error {
 	}
 }
 
-// finishEndings does what other calls, or other processes, have left undone. What
-// needs a tier that is away can wait.
-func (s *Store) finishEndings(ctx context.Context) error {
-	err := s.finishAll(ctx)
+// finishRest does what other calls, or other processes, have left undone of endings and
+// deletions. What needs a tier that is away can wait.
+func (s *Store) finishRest(ctx context.Context) error {
+	err := errors.Join(s.finishAll(ctx), s.books.FinishAll(ctx))
 	if errors.Is(err, tiers.ErrUnavailable) {
 		return nil
 	}
@@ -173,7 +170,7 @@ func (s *Store) finishEndings(ctx context.Context) error {
 
 func (s *Store) finishAll(ctx context.Context) error {
 	var errs []error
-	for e, err := range s.endings.List(ctx, manager.Prefix(endingPrefix)) {
+	for e, err := range s.endings.List(ctx, manager.Prefix(sessionlog.Ending)) {
 		switch {
 		case err == nil:
 			errs = append(errs, s.finish(ctx, e.Value))

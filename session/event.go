@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/sagestore/sagestore/internal/sessionlog"
 	"github.com/sagestore/sagestore/manager"
 	"github.com/sagestore/sagestore/serializer"
 	"github.com/sagestore/sagestore/tiers"
@@ -149,9 +150,9 @@ func isJSON(text []byte, first string) bool {
 
 // The keys of a session's log in session.events. The log's own record is under
 // the session's key, its events and the index of their IDs are below it.
-func logKey(session string) string { return manager.Key(session) }
+func logKey(session string) string { return sessionlog.Key(session) }
 
-func eventPrefix(session string) string { return manager.Key(session, "e") + "/" }
+func eventPrefix(session string) string { return sessionlog.Events(session, "e") }
 
 func eventKey(session string, seq uint64) string {
 	return fmt.Sprintf("%s%016d", eventPrefix(session), seq)

@@ -17,7 +17,8 @@ const pollEvery = 200 * time.Millisecond
 
 // Follow yields the events after a sequence number, and then those that are
 // appended, as they come. It ends when all events of a session that has ended were
-// yielded, or with the error of ctx. Errors are as for [Store.Events]. No call is
+// yielded, or with the error of ctx, or with tiers.ErrNotFound when the session is deleted, also when
+// one of the same id was begun since. Other errors are as for [Store.Events]. No call is
 // under way while it waits, so it does not hold up Manager.Close; after that it
 // ends with tiers.ErrClosed.
 func (s *Store) Follow(ctx context.Context, id string, after uint64) iter.Seq2[Event, error] {
@@ -28,9 +29,16 @@ func (s *Store) Follow(ctx context.Context, id string, after uint64) iter.Seq2[E
 		}
 		w := s.watchers.watch(id)
 		defer w.leave()
+		born, first := "", true
 		for {
 			news := w.news() // before looking, so that nothing is missed
 			head, err := s.head(ctx, id)
+			switch {
+			case first:
+				born, first = head.Born, false
+			case errors.Is(err, tiers.ErrNotFound), err == nil && head.Born != born:
+				err = errDeleted
+			}
 			if err != nil {
 				yield(Event{}, fail("follow", id, err))
 				return

@@ -10,7 +10,8 @@ import (
 
 // Fork begins the session newID with the events of another one up to the sequence
 // number at, 0 for none, and a session.fork event; at and the events before it have
-// to be readable. The new one has the same user and goes on by itself; context and
+// to be readable. The new one has the same user, belongs to the same agent, and goes on
+// by itself; context and
 // history begin anew. Events keep their IDs, times and numbers, and no usage is
 // counted again. It is one transaction, which holds 64 MiB.
 //
@@ -44,7 +45,7 @@ func (s *Store) Fork(ctx context.Context, id string, at uint64, newID string) er
 		if at > head.Last {
 			return tiers.Hint(tiers.ErrNotFound, fmt.Sprintf("the last event of the session is %d", head.Last))
 		}
-		w, err := v.begin(ctx, identity{ID: newID, User: from.User, Started: s.now()})
+		w, err := v.begin(ctx, identity{ID: newID, User: from.User, Agent: from.Agent, Started: s.now()}, false)
 		if err != nil {
 			return err
 		}

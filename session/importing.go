@@ -99,7 +99,8 @@ func (s *Store) Import(ctx context.Context, r io.Reader) (added, skipped int, er
 
 // ImportState brings in what a session had at hand elsewhere, and tells whether it was
 // added: a session that is there stays as it is. The log is empty; it is for [Store.Import],
-// and a session whose log ends in a session.stop then has ended. Context of one that has
+// and a session whose log ends in a session.stop then has ended. The agent that it belongs
+// to may come later. Context of one that has
 // ended is left out, and so are preferences where the user has some.
 func (s *Store) ImportState(ctx context.Context, st State) (added bool, err error) {
 	if err := checkID(st.SessionID); err != nil {
@@ -107,7 +108,7 @@ func (s *Store) ImportState(ctx context.Context, st State) (added bool, err erro
 	}
 	err = s.update(ctx, st.SessionID, func(v view) error {
 		added = false
-		i := identity{ID: st.SessionID, User: st.UserID, Started: st.StartedAt, Ended: st.EndedAt}
+		i := identity{ID: st.SessionID, User: st.UserID, Agent: st.AgentID, Started: st.StartedAt, Ended: st.EndedAt}
 		there, err := v.identities.Exists(ctx, manager.Key(i.ID))
 		if err != nil || there {
 			return err
@@ -115,10 +116,12 @@ func (s *Store) ImportState(ctx context.Context, st State) (added bool, err erro
 		if i.Started.IsZero() {
 			i.Started = v.now()
 		}
-		if _, err := v.begin(ctx, i); err != nil {
+		w, err := v.begin(ctx, i, false)
+		if err != nil {
 			return err
 		}
-		if err := v.logs.Save(ctx, logKey(i.ID), logHead{Imported: true, Ended: !i.Ended.IsZero()}); err != nil {
+		w.head.Imported, w.head.Ended = true, !i.Ended.IsZero()
+		if err := v.logs.Save(ctx, logKey(i.ID), w.head); err != nil {
 			return err
 		}
 		if !i.Ended.IsZero() {
@@ -196,7 +199,7 @@ func (v view) importAll(ctx context.Context, id string, events []Event) (fresh i
 		if i.Started.IsZero() {
 			i.Started = v.now()
 		}
-		if w, err = v.begin(ctx, i); err == nil {
+		if w, err = v.begin(ctx, i, false); err == nil {
 			w.head.Imported = true
 		}
 	}

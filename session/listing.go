@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"strings"
 	"time"
 
+	"github.com/sagestore/sagestore/internal/sessionlog"
 	"github.com/sagestore/sagestore/manager"
 	"github.com/sagestore/sagestore/tiers"
 )
@@ -15,6 +15,7 @@ import (
 type Info struct {
 	ID        string    `json:"session_id"`
 	UserID    string    `json:"user_id,omitempty"`
+	AgentID   string    `json:"agent_id,omitempty"` // the agent that it belongs to
 	StartedAt time.Time `json:"started_at"`
 	EndedAt   time.Time `json:"ended_at,omitzero"` // zero: it goes on
 	Events    uint64    `json:"events"`            // sequence number of the last one
@@ -26,7 +27,7 @@ type Info struct {
 func (s *Store) All(ctx context.Context) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
 		for e, err := range s.identities.List(ctx) {
-			if strings.HasPrefix(e.Key, endingPrefix) {
+			if sessionlog.IsNote(e.Key) {
 				continue
 			}
 			info := Info{}
@@ -60,5 +61,5 @@ func (s *Store) about(ctx context.Context, i identity) (Info, error) {
 	if errors.Is(err, tiers.ErrNotFound) {
 		err = nil // its log has gone before it, as the category may say
 	}
-	return Info{ID: i.ID, UserID: i.User, StartedAt: i.Started, EndedAt: i.Ended, Events: head.Last}, err
+	return Info{ID: i.ID, UserID: i.User, AgentID: i.Agent, StartedAt: i.Started, EndedAt: i.Ended, Events: head.Last}, err
 }

@@ -12,6 +12,7 @@ import (
 
 // logHead is the record of a log: what an append has to know and changes.
 type logHead struct {
+	Born     string `json:"born,omitempty"`     // tells it from one of the same id before or after it; old logs have none
 	Last     uint64 `json:"last"`               // sequence number of the last event
 	Ended    bool   `json:"ended,omitempty"`    // nothing is appended until the session is resumed
 	Imported bool   `json:"imported,omitempty"` // all of it came by Import

@@ -15,6 +15,7 @@ import (
 type State struct {
 	SessionID   string         `json:"session_id"`
 	UserID      string         `json:"user_id"`
+	AgentID     string         `json:"agent_id,omitempty"` // see [Store.Start]; Save does not look at it
 	StartedAt   time.Time      `json:"started_at"`
 	Context     map[string]any `json:"context"`     // until the session ends
 	Preferences map[string]any `json:"preferences"` // of the user, in all sessions
@@ -43,6 +44,7 @@ const (
 type identity struct {
 	ID      string    `json:"session_id"`
 	User    string    `json:"user_id"`
+	Agent   string    `json:"agent_id,omitempty"`
 	Started time.Time `json:"started_at"`
 	Ended   time.Time `json:"ended_at,omitzero"`
 	Queries uint64    `json:"queries,omitempty"` // sequence number of the last one
@@ -52,7 +54,8 @@ type identity struct {
 
 // Start begins a session: its identity, the parts that st has, and a log with the
 // events, such as a session.init. StartedAt is now unless it is set. It is one
-// transaction. tiers.ErrExists: there is a session of that id, which may have
+// transaction. With AgentID it belongs to the agent of package agent of that id, which
+// has to be there (tiers.ErrNotFound), and is deleted with it. tiers.ErrExists: there is a session of that id, which may have
 // ended; see [Store.Resume].
 func (s *Store) Start(ctx context.Context, st State, events ...Event) error {
 	fresh, err := s.prepare(st.SessionID, events)
@@ -60,11 +63,11 @@ func (s *Store) Start(ctx context.Context, st State, events ...Event) error {
 		return fail("start", st.SessionID, err)
 	}
 	return fail("start", st.SessionID, s.update(ctx, st.SessionID, func(v view) error {
-		i := identity{ID: st.SessionID, User: st.UserID, Started: st.StartedAt}
+		i := identity{ID: st.SessionID, User: st.UserID, Agent: st.AgentID, Started: st.StartedAt}
 		if i.Started.IsZero() {
 			i.Started = s.now()
 		}
-		w, err := v.begin(ctx, i)
+		w, err := v.begin(ctx, i, true)
 		if err != nil {
 			return err
 		}
@@ -82,21 +85,31 @@ func (s *Store) Start(ctx context.Context, st State, events ...Event) error {
 	}))
 }
 
-// begin makes the records of a new session.
-func (v view) begin(ctx context.Context, i identity) (*writer, error) {
+// begin makes the records of a new session. With mustBe the agent that owns it has to
+// be there.
+func (v view) begin(ctx context.Context, i identity, mustBe bool) (*writer, error) {
 	taken := func(err error) error {
 		if errors.Is(err, tiers.ErrExists) {
 			return tiers.Hint(tiers.ErrExists, "choose another id, or let the session go on with Resume")
 		}
 		return err
 	}
+	if err := v.books.Begin(ctx, v.tx, i.ID); err != nil {
+		return nil, err
+	}
+	head := logHead{Born: newBirth()}
 	if err := v.identities.Save(ctx, manager.Key(i.ID), i, manager.IfAbsent()); err != nil {
 		return nil, taken(err)
 	}
-	if err := v.logs.Save(ctx, logKey(i.ID), logHead{}, manager.IfAbsent()); err != nil {
+	if err := v.logs.Save(ctx, logKey(i.ID), head, manager.IfAbsent()); err != nil {
 		return nil, taken(err)
 	}
-	return &writer{view: v, id: i.ID, seqs: map[string]uint64{}}, nil
+	if i.Agent != "" {
+		if err := v.books.Own(ctx, v.tx, i.Agent, i.ID, mustBe); err != nil {
+			return nil, err
+		}
+	}
+	return &writer{view: v, id: i.ID, head: head, seqs: map[string]uint64{}}, nil
 }
 
 // Save stores the parts of a state, in one transaction. A part that is nil stays
@@ -213,7 +226,7 @@ func (p parts) load(ctx context.Context, id string) (State, error) {
 	if err != nil {
 		return State{}, unknown(err)
 	}
-	st := State{SessionID: i.ID, UserID: i.User, StartedAt: i.Started, EndedAt: i.Ended}
+	st := State{SessionID: i.ID, UserID: i.User, AgentID: i.Agent, StartedAt: i.Started, EndedAt: i.Ended}
 	var errs []error
 	if i.Ended.IsZero() {
 		for e, err := range p.context.List(ctx, manager.Prefix(manager.Key(id)+"/")) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sagestore/sagestore/internal/sessionlog"
 	"github.com/sagestore/sagestore/knowledge"
 	"github.com/sagestore/sagestore/manager"
 	"github.com/sagestore/sagestore/tiers"
@@ -18,6 +19,8 @@ type Store struct {
 	parts
 	m  *manager.Manager // nil for New of a transaction
 	tx *manager.Tx      // or nil
+
+	books sessionlog.Books // outside of the transaction, unless m is nil
 }
 
 // parts are the collections that a session is made of.
@@ -79,11 +82,12 @@ func WithKnowledge(k *knowledge.Store) Option { return func(s *shared) { s.knowl
 const defaultHistory = 1000
 
 // New answers the sessions of a manager, or of a transaction, in which [Store.End],
-// [Store.Resume] and [Store.Follow] are tiers.ErrUnsupported. Make one for a
+// [Store.Resume] and [Store.Follow] are tiers.ErrUnsupported, and a session can't begin
+// whose id a deleted one had. Make one for a
 // manager and keep it: it has background work, which ends with the manager, and
 // who follows a log in another Store hears of events by asking for them.
 func New(s manager.Scope, opts ...Option) *Store {
-	st := &Store{shared: &shared{clock: manager.ClockOf(s), maxHistory: defaultHistory}, parts: partsOf(s)}
+	st := &Store{shared: &shared{clock: manager.ClockOf(s), maxHistory: defaultHistory}, parts: partsOf(s), books: sessionlog.Of(s)}
 	for _, o := range opts {
 		if o != nil {
 			o(st.shared)
@@ -95,7 +99,7 @@ func New(s manager.Scope, opts ...Option) *Store {
 	case *manager.Manager:
 		st.m = scope
 		// It fails only for a manager that is closed, which every call will tell.
-		_ = scope.Background("session-endings", finishEvery, st.finishEndings)
+		_ = scope.Background("session-endings", finishEvery, st.finishRest)
 	}
 	return st
 }
