@@ -21,8 +21,11 @@
 //
 //	s3://BUCKET?endpoint=https://HOST&region=us-east-1&use_path_style=true
 //
-// What is tested is s3, against a server in the test's process, file and mem. The drivers
-// of gs and azblob are gocloud.dev's as well, and have not been run against their services.
+// an emulator of Azure by localemu=true&protocol=http&domain=HOST, one of Google by
+// STORAGE_EMULATOR_HOST in the environment.
+//
+// Each is tested against a server in the test's process that speaks its protocol, and has
+// not been run against the service itself.
 //
 // Credentials are never part of a URL. Each service's own places are looked at, and an
 // error names them.

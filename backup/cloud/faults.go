@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -35,7 +36,9 @@ func (f faults) read(ctx context.Context, err error) error {
 	case gcerrors.OK:
 		return nil
 	case gcerrors.NotFound:
-		return tiers.ErrNotFound
+		if absent(err) {
+			return tiers.ErrNotFound
+		}
 	case gcerrors.Unimplemented:
 		kind = tiers.ErrUnsupported
 	case gcerrors.AlreadyExists, gcerrors.FailedPrecondition:
@@ -87,7 +90,8 @@ func (f faults) as(kind, err error) error {
 		}
 		return "://"
 	})
-	return tiers.Hint(fmt.Errorf("%w: %s", kind, strings.Join(strings.Fields(text), " ")), whereCredentials(f.scheme))
+	words := slices.DeleteFunc(strings.Fields(text), func(w string) bool { return strings.Trim(w, "-") == "" }) // rules between lines
+	return tiers.Hint(fmt.Errorf("%w: %s", kind, strings.Join(words, " ")), whereCredentials(f.scheme))
 }
 
 // unanswered tells that a request may have been carried out although it failed.
@@ -105,6 +109,17 @@ func unanswered(err error) bool {
 	}
 	var dial *net.OpError
 	return !errors.As(err, &dial) || dial.Op != "dial"
+}
+
+// absent tells of an error that the drivers take for that of an absent object whether it
+// is: they take it, too, that we are not let in, and that there is no such host.
+func absent(err error) bool {
+	switch status(err) {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return false
+	}
+	var host *net.DNSError
+	return !errors.As(err, &host)
 }
 
 // status answers the HTTP status that a service has answered, or 0.

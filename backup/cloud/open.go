@@ -16,6 +16,7 @@ import (
 	_ "gocloud.dev/blob/gcsblob"   // gs://
 	_ "gocloud.dev/blob/memblob"   // mem://
 	_ "gocloud.dev/blob/s3blob"    // s3://
+	"gocloud.dev/gcerrors"
 
 	"github.com/sagestore/sagestore/backup"
 	"github.com/sagestore/sagestore/tiers"
@@ -62,17 +63,22 @@ func open(ctx context.Context, rawURL string) (*Bucket, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
-	inner, err := blob.OpenBucket(ctx, clean.String())
 	f := faults{scheme: u.Scheme, secret: u.RawQuery}
+	if err := credentials(ctx, clean); err != nil {
+		return nil, f.refused(ctx, err)
+	}
+	// A driver keeps the context to renew its credentials by, for the life of the process.
+	inner, err := blob.OpenBucket(context.WithoutCancel(ctx), clean.String())
 	if err != nil {
 		return nil, f.refused(ctx, err)
 	}
-	switch there, err := inner.IsAccessible(ctx); {
-	case err != nil:
-		return nil, errors.Join(f.refused(ctx, err), inner.Close())
-	case !there:
+	patience(inner)
+	switch _, _, err := inner.ListPage(ctx, blob.FirstPageToken, 1, nil); {
+	case gcerrors.Code(err) == gcerrors.NotFound && absent(err):
 		err := fmt.Errorf("%s://%s: %w", u.Scheme, u.Host, tiers.ErrNotFound)
 		return nil, errors.Join(tiers.Hint(err, "make the bucket first; it is never made here"), inner.Close())
+	case err != nil:
+		return nil, errors.Join(f.refused(ctx, err), inner.Close())
 	}
 	return &Bucket{inner: inner, host: u.Host, prefix: clean.Query().Get("prefix"), faults: f}, nil
 }

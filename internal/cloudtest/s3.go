@@ -1,4 +1,4 @@
-package cloud_test
+package cloudtest
 
 import (
 	"bufio"
@@ -11,79 +11,65 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
+	"testing"
+	"time"
 )
 
-// s3 is a server that speaks as much of the protocol of S3 as backups need: one bucket,
-// addressed by path, with objects in memory.
-type s3 struct {
-	mu      sync.Mutex
-	objects map[string][]byte
-	uploads map[string]map[int][]byte // parts by the id of their upload
-	page    int                       // names in an answer to a list
-	refuse  func(r *http.Request) int // a status to answer instead, or 0
+// S3 starts a server that speaks the protocol of Amazon S3, addressed by path.
+func S3(tb testing.TB) *Server {
+	tb.Helper()
+	none := tb.TempDir() + "/none"
+	set(tb, map[string]string{
+		"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": Secret, "AWS_EC2_METADATA_DISABLED": "true",
+		"AWS_CONFIG_FILE": none, "AWS_SHARED_CREDENTIALS_FILE": none,
+		"AWS_PROFILE": "", "AWS_SESSION_TOKEN": "", "AWS_ENDPOINT_URL": "", "AWS_MAX_ATTEMPTS": "1",
+	})
+	return start(tb, "s3", "?region=us-east-1&use_path_style=true&endpoint=http://HOST", &Server{speak: (*Server).s3, deny: denyS3})
 }
 
-func newS3() *s3 {
-	return &s3{objects: map[string][]byte{}, uploads: map[string]map[int][]byte{}, page: 1000}
-}
-
-func (s *s3) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, err := payload(r)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	status := 0
-	if s.refuse != nil {
-		status = s.refuse(r)
-	}
+func (s *Server) s3(w http.ResponseWriter, r *http.Request) {
 	bucket, key, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	q := r.URL.Query()
+	parts, uploads := s.uploads[q.Get("uploadId")]
 	switch {
-	case err != nil: // the client has left in the middle
-		http.Error(w, err.Error(), http.StatusBadRequest)
-	case status != 0:
-		failS3(w, status, "Refused")
-	case bucket != "bucket":
+	case bucket != Bucket:
 		failS3(w, http.StatusNotFound, "NoSuchBucket")
 	case r.Method == http.MethodGet && key == "":
-		s.list(w, q.Get("prefix"), q.Get("continuation-token"))
+		s.listS3(w, q.Get("prefix"), q.Get("continuation-token"))
 	case r.Method == http.MethodGet, r.Method == http.MethodHead:
-		if b, ok := s.objects[key]; ok {
-			w.Header().Set("Content-Length", strconv.Itoa(len(b)))
-			_, _ = w.Write(b)
-		} else {
+		if _, is := s.objects[key]; !is {
 			failS3(w, http.StatusNotFound, "NoSuchKey")
-		}
-	case r.Method == http.MethodPost && q.Has("uploads"):
-		id := fmt.Sprint("upload-", len(s.uploads)+1)
-		s.uploads[id] = map[int][]byte{}
-		answerS3(w, struct {
-			XMLName  xml.Name `xml:"InitiateMultipartUploadResult"`
-			UploadID string   `xml:"UploadId"`
-		}{UploadID: id})
-	case r.Method == http.MethodPut && q.Has("uploadId"):
-		n, _ := strconv.Atoi(q.Get("partNumber"))
-		if parts, ok := s.uploads[q.Get("uploadId")]; ok {
-			parts[n] = body
-		} else { // it was aborted meanwhile
-			failS3(w, http.StatusNotFound, "NoSuchUpload")
 			return
 		}
+		s.get(w, r, key)
+	case r.Method == http.MethodPost && q.Has("uploads"):
+		answerXML(w, struct {
+			XMLName  xml.Name `xml:"InitiateMultipartUploadResult"`
+			UploadID string   `xml:"UploadId"`
+		}{UploadID: s.begin()})
+	case q.Has("uploadId") && !uploads: // it was aborted meanwhile
+		failS3(w, http.StatusNotFound, "NoSuchUpload")
+	case r.Method == http.MethodPut && q.Has("uploadId"):
+		n, err := strconv.Atoi(q.Get("partNumber"))
+		if err != nil {
+			failS3(w, http.StatusBadRequest, "InvalidArgument")
+			return
+		}
+		parts[fmt.Sprintf("%05d", n)] = sent(r)
 		w.Header().Set("ETag", fmt.Sprintf(`"%d"`, n))
 	case r.Method == http.MethodPost && q.Has("uploadId"):
-		parts := s.uploads[q.Get("uploadId")]
 		var whole []byte
 		for _, n := range slices.Sorted(maps.Keys(parts)) {
 			whole = append(whole, parts[n]...)
 		}
 		s.objects[key] = whole
 		delete(s.uploads, q.Get("uploadId"))
-		answerS3(w, struct {
+		answerXML(w, struct {
 			XMLName xml.Name `xml:"CompleteMultipartUploadResult"`
 			Key     string
 		}{Key: key})
 	case r.Method == http.MethodPut:
-		s.objects[key] = body
+		s.objects[key] = sent(r)
 	case r.Method == http.MethodDelete:
 		if q.Has("uploadId") {
 			delete(s.uploads, q.Get("uploadId"))
@@ -96,7 +82,7 @@ func (s *s3) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (s *s3) list(w http.ResponseWriter, prefix, after string) {
+func (s *Server) listS3(w http.ResponseWriter, prefix, after string) {
 	type content struct {
 		Key, LastModified string
 		Size              int
@@ -107,31 +93,25 @@ func (s *s3) list(w http.ResponseWriter, prefix, after string) {
 		NextContinuationToken string `xml:",omitempty"`
 		Contents              []content
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.objects)) {
-		if !strings.HasPrefix(name, prefix) || name <= after {
-			continue
-		}
-		if len(page.Contents) == s.page {
-			page.IsTruncated, page.NextContinuationToken = true, page.Contents[s.page-1].Key
-			break
-		}
-		page.Contents = append(page.Contents, content{Key: name, Size: len(s.objects[name]), LastModified: "2026-11-28T03:30:00Z"})
+	names, more := s.names(prefix, after)
+	for _, name := range names {
+		page.Contents = append(page.Contents, content{Key: name, Size: len(s.objects[name]), LastModified: changed().Format(time.RFC3339)})
 	}
-	answerS3(w, page)
+	if more {
+		page.IsTruncated, page.NextContinuationToken = true, names[len(names)-1]
+	}
+	answerXML(w, page)
 }
 
-func answerS3(w http.ResponseWriter, v any) {
-	w.Header().Set("Content-Type", "application/xml")
-	_ = xml.NewEncoder(w).Encode(v)
-}
+func denyS3(w http.ResponseWriter, status int) { failS3(w, status, "Refused") }
 
 func failS3(w http.ResponseWriter, status int, code string) {
 	w.WriteHeader(status)
 	_, _ = fmt.Fprintf(w, "<Error><Code>%s</Code><Message>as the test wants it</Message></Error>", code)
 }
 
-// payload reads a body, which may be in chunks that have their lengths before them and
-// checksums after the last.
+// payload reads a body, which may be in chunks of Amazon's own that have their lengths
+// before them and checksums after the last.
 func payload(r *http.Request) ([]byte, error) {
 	if !strings.Contains(r.Header.Get("Content-Encoding"), "aws-chunked") {
 		return io.ReadAll(r.Body)
