@@ -35,7 +35,7 @@ func keys() []key {
 		{path: "postgres.password", doc: "password as it is, without escaping; instead of one in the URL"},
 		{path: "postgres.schema", def: "sagestore", doc: "schema that holds the tables and nothing else"},
 		{path: "postgres.sslmode", words: []string{"disable", "allow", "prefer", "require", "verify-ca", "verify-full"}, doc: "instead of one in the URL"},
-		{path: "postgres.pool", def: "8", doc: "connections for loads at most; besides there are one for saves, one for locks and one for each snapshot"},
+		{path: "postgres.pool", def: "8", doc: "connections for loads at most; besides there are two for saves, one for locks and one for each snapshot"},
 		{path: "postgres.pooler", def: "false", doc: "a pooler such as PgBouncer stands in between"},
 		{path: "postgres.statement_timeout", def: "1m", doc: "after which the server ends a statement"},
 		{path: "postgres.lock_timeout", def: "30s", doc: "how long a save waits for the writers of other processes"},

@@ -23,6 +23,9 @@ const (
 	// idleTime is how long a transaction may do nothing before the server ends it: the
 	// writers of other processes may be waiting behind it.
 	idleTime = 15 * time.Second
+	// writeConns are those of the writer and its helper, and others to ask what became of
+	// their commits, or to hold all writers.
+	writeConns = 4
 	// oldest is the oldest server that can tell the outcome of a transaction.
 	oldest = 130000
 )

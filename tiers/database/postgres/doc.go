@@ -14,13 +14,17 @@
 // waiting callers want to have written, reads what their conditions are about,
 // decides, and writes the whole in one transaction: one statement for all records,
 // one sync of the server for all callers. Saves without a condition leave nothing to
-// read: they are one exchange with the server. A caller whose context ends while its work
-// is in the queue leaves with nothing changed; later it gets tiers.ErrCommitUnknown.
+// read: they are one exchange with the server, and when many wait a helper with a
+// connection of its own works on some of them while the server syncs the others. A
+// caller whose context ends while its work is in the queue leaves with nothing changed;
+// later it gets tiers.ErrCommitUnknown.
 //
-// The writers of all processes take turns, by an advisory lock that PostgreSQL gives
-// back with the end of the transaction. So what is checked in a transaction stays as
-// it is until its commit, no transaction has to be repeated because of another, and
-// versions and sequence numbers become visible in their order.
+// Whoever has to read before he writes does so alone, of all writers of all processes, by
+// an advisory lock that PostgreSQL gives back with the end of the transaction. So what is
+// checked in a transaction stays as it is until its commit, no transaction has to be
+// repeated because of another, and sequence numbers become visible in their order. Saves
+// without a condition share the lock: they go side by side, and wait for each other where
+// they store the same key.
 //
 // When the answer to a COMMIT gets lost, the writer asks the server what became of
 // the transaction, by its number and behind the same lock, before it tells its

@@ -82,7 +82,7 @@ func open(ctx context.Context, c Config) (_ *Tier, err error) {
 			t.closePools()
 		}
 	}()
-	if t.write, err = one(t.life, p, 2); err != nil { //nolint:contextcheck // the tier's own life bounds it
+	if t.write, err = one(t.life, p, writeConns); err != nil { //nolint:contextcheck // the tier's own life bounds it
 		return nil, err
 	}
 	if t.read, err = pgxpool.NewWithConfig(t.life, p); err != nil { //nolint:contextcheck // the tier's own life bounds it
@@ -163,7 +163,7 @@ func (t *Tier) Close(ctx context.Context) error {
 	if !first {
 		return nil
 	}
-	t.writer.close()
+	t.writer.queue.close()
 	go t.shutDown() //nolint:contextcheck // the tier's own life bounds it
 	select {
 	case <-t.done:

@@ -82,6 +82,20 @@ func (f *found) bytes() int {
 	return len(f.words) + len(f.grams)
 }
 
+func (f *found) asWords() *string {
+	if f == nil {
+		return nil
+	}
+	return &f.words
+}
+
+func (f *found) asGrams() *string {
+	if f == nil {
+		return nil
+	}
+	return &f.grams
+}
+
 // packIndex answers what goes into the index, nil for nothing. What is encrypted
 // must not be there in the clear.
 func packIndex(r *tiers.Record) (*found, error) {

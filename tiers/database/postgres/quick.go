@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-
-	"github.com/sagestore/sagestore/tiers"
 )
 
 // The quick way is that of groups whose callers save without a condition, so that
@@ -29,27 +27,40 @@ const (
 	openNext   = `SELECT pg_current_xact_id()::text`
 	commitNext = `COMMIT AND CHAIN`
 
-	// The turn is asked for and not waited for: while another process has it nothing is
-	// written. It comes before the time, the time before the mark, and that before the
-	// rows; none of them is taken from the snapshot, which is older than the turn.
-	quickTurn = ` FROM (SELECT t.now, setval('~.version', greatest(coalesce(pg_sequence_last_value('~.version'), 0) + $3, t.now + $3 - 1)) AS top
-		FROM (SELECT coalesce($2::bigint, ` + clockSQL + `) AS now WHERE (SELECT pg_try_advisory_xact_lock($1)) OFFSET 0) t OFFSET 0) c`
-	quickReplace = onConflict + keepCreated + `, r.updated`
+	// The turn is shared by all who go the quick way. It is asked for and not waited for:
+	// while somebody has it for himself nothing is written. It comes before the time, the
+	// time before the mark, and that before the rows; none of them is taken from the
+	// snapshot, which is older than the turn.
+	quickTurn = ` FROM (SELECT t.now, ` + issueFrom + `greatest(coalesce(pg_sequence_last_value('~.version'), 0) + $4, t.now + $4 - 1)` + issueTo + ` AS top
+		FROM (SELECT coalesce($3::bigint, ` + clockSQL + `) AS now WHERE (SELECT pg_try_advisory_xact_lock_shared($1)) OFFSET 0) t OFFSET 0) c`
+	shareTurn = `SELECT pg_advisory_xact_lock_shared($1)`
+	// Versions are issued to one at a time. The lock is given back at once, or with the
+	// session.
+	issueFrom = `CASE WHEN pg_advisory_lock($2)::text = '' THEN CASE WHEN setval('~.version', `
+	issueTo   = `) > 0 THEN CASE WHEN pg_advisory_unlock($2) THEN currval('~.version') END END END`
+	// Another group may have got its versions later, and stored the key before. Then the
+	// one that comes last gets others, as many as the group has: those of the same key that
+	// it has replaced are below it.
+	quickReplace = `ON CONFLICT (namespace, category, key) DO UPDATE SET codec = excluded.codec, schema = excluded.schema, flags = excluded.flags,
+		expires = excluded.expires, value = excluded.value, words = excluded.words, grams = excluded.grams,
+		version = CASE WHEN r.version < excluded.version THEN excluded.version ELSE ` + issueFrom + `pg_sequence_last_value('~.version') + $4` + issueTo + ` END,
+		updated = CASE WHEN r.version < excluded.version THEN excluded.updated ELSE greatest(r.updated, excluded.updated) END,
+		created = ` + keepCreated + `, r.updated, r.expires`
 
 	quickOne = insertInto + foundCols + `)
-		SELECT $4::text, $5::text, $6::text, $7::text, $8::bigint, $9::int, c.top, CASE WHEN $10::bigint = 0 THEN 0 ELSE c.now + $10 END, $11::bytea, c.now, c.now,
-			string_to_array($12::text, ' '), $13::text::bigint[]` + quickTurn + ` WHERE true ` + quickReplace
+		SELECT $5::text, $6::text, $7::text, $8::text, $9::bigint, $10::int, c.top, CASE WHEN $11::bigint = 0 THEN 0 ELSE c.now + $11 END, $12::bytea, c.now, c.now,
+			string_to_array($13::text, ' '), $14::text::bigint[]` + quickTurn + ` WHERE true ` + quickReplace
 
 	quickFrom = `)
 		SELECT u.namespace, u.category, u.key, u.codec, u.schema, u.flags, c.top - u.back, CASE WHEN u.ttl = 0 THEN 0 ELSE c.now + u.ttl END, u.value, c.now, c.now`
-	quickUnnest = `, unnest($4::text[], $5::text[], $6::text[], $7::text[], $8::bigint[], $9::int[], $10::bigint[], $11::bytea[], $12::bigint[]`
+	quickUnnest = `, unnest($5::text[], $6::text[], $7::text[], $8::text[], $9::bigint[], $10::int[], $11::bigint[], $12::bytea[], $13::bigint[]`
 	quickAs     = `) AS u (namespace, category, key, codec, schema, flags, ttl, value, back`
 
 	quickMany      = insertInto + quickFrom + quickTurn + quickUnnest + quickAs + `) ` + quickReplace
-	quickManyFound = insertInto + foundCols + quickFrom + foundBy + quickTurn + quickUnnest + `, $13::text[], $14::text[]` + quickAs + foundCols + `) ` + quickReplace
+	quickManyFound = insertInto + foundCols + quickFrom + foundBy + quickTurn + quickUnnest + `, $14::text[], $15::text[]` + quickAs + foundCols + `) ` + quickReplace
 
 	// What a commit has stored whose answer was lost, as far as nobody has replaced it.
-	quickFind = `SELECT f.namespace, f.category, f.key, f.version, f.created, f.updated
+	quickFind = `SELECT f.namespace, f.category, f.key, f.version, f.created, f.updated, f.expires
 		FROM unnest($1::text[], $2::text[], $3::text[]) AS u (namespace, category, key)
 		CROSS JOIN LATERAL (SELECT r.* FROM ~.records r
 			WHERE r.namespace = u.namespace AND r.category = u.category AND r.key = u.key AND r.xmin::text = $4 LIMIT 1) f`
@@ -63,13 +74,16 @@ type opened struct {
 // quick is what a group that goes the quick way is to store, and what the server has
 // answered.
 type quick struct {
-	jobs   []*job
-	all    []*packed
-	stored map[tiers.Key]int // of several saves of a key which one is stored; nil: no key has several
-
-	top, now int64           // the version of the last of all; the time of all
-	created  map[int64]int64 // by the version of a row
+	jobs  []*job
+	all   []*packed
+	last  []int    // of each save the last of the same key, which is stored
+	order []int    // of those that are stored, by key, so that no two groups wait for each other
+	rows  []stored // of those that are stored
+	n     int      // so many rows were answered
 }
+
+// stored is what the server says of a row; version 0: nothing.
+type stored struct{ version, created, updated, expires int64 }
 
 // fits tells whether the server can work out what becomes of the records: when they
 // expire, and that they do not at once.
@@ -83,21 +97,25 @@ func fits(ps []*packed) bool {
 	return len(ps) > 0
 }
 
-// quickly takes what waits the quick way, and tells whether it has.
-func (w *writer) quickly() bool {
-	if w.sync || w.t.config.Pooler {
+// quickly takes what waits the quick way, if it is at least so much, and tells whether
+// it has.
+func (w *writer) quickly(least int) bool {
+	if w.sync || w.t.config.Pooler || !w.queue.ready(least) || !w.openFirst() {
 		return false
 	}
-	if w.turns > 0 {
+	waited := w.turns > 0
+	if waited {
 		w.turns--
-		return false
+		if !w.waitTurn() {
+			return false
+		}
 	}
-	if !w.allQuick() || !w.openFirst() {
-		return false
-	}
-	q := w.takeQuick()
-	if len(q.jobs) == 0 {
-		return true // their callers have gone
+	q := w.queue.takeQuick(w)
+	if len(q.jobs) == 0 { // their callers have gone, or another has them
+		if waited {
+			w.leave()
+		}
+		return true
 	}
 	w.last = len(q.jobs)
 	x := newTx(w, nil)
@@ -108,76 +126,28 @@ func (w *writer) quickly() bool {
 	case err == nil && free:
 	case err == nil:
 		w.turns = turnsToWait
-		w.putBack(q.jobs)
-	case !ended(err):
-		w.rollback(x)
-		w.again(q.jobs, 0)
-	case errors.Is(err, errNotCommitted):
-		w.drop()
+		w.queue.putBack(q.jobs)
+	case !ended(err), errors.Is(err, errNotCommitted):
+		w.drop() // and with it what the statement may not have given back
 		w.again(q.jobs, 0)
 	default:
 		w.drop()
 		w.resolve(x, q.jobs, err, 0)
 	}
+	w.queue.done(w)
 	return true
 }
 
-// allQuick tells whether all that waits can go the quick way.
-func (w *writer) allQuick() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	n := 0
-	for _, j := range w.queue {
-		if j.state.Load() == gone {
-			continue
-		}
-		if j.plain == nil {
-			return false
-		}
-		n++
+// waitTurn waits until nobody has the turn for himself. What goes wrong is for the other
+// way to tell.
+func (w *writer) waitTurn() bool {
+	ctx, cancel := w.limited()
+	defer cancel()
+	_, err := w.conn.Exec(ctx, shareTurn, lockKey(w.t.schema, "writer"))
+	if err != nil {
+		w.drop()
 	}
-	return n > 0
-}
-
-// takeQuick takes jobs of the queue. Of many it leaves as many as it takes: so some
-// callers get ready while the server works for others.
-func (w *writer) takeQuick() *quick {
-	const few = 8 // are not worth to be divided
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	q := &quick{}
-	bytes, n := 0, 0
-	limit := min(groupJobs, max(few, (len(w.queue)+w.last+1)/2))
-	for _, j := range w.queue {
-		if j.plain == nil || len(q.jobs) >= limit || len(q.jobs) > 0 && bytes+j.bytes > groupBytes {
-			break
-		}
-		n++
-		if j.state.CompareAndSwap(queued, taken) {
-			q.jobs = append(q.jobs, j)
-			q.all = append(q.all, j.plain...)
-			bytes += j.bytes
-		}
-	}
-	w.shift(n)
-	return q
-}
-
-// shift takes so many off the queue.
-func (w *writer) shift(n int) {
-	rest := copy(w.queue, w.queue[n:])
-	clear(w.queue[rest:])
-	w.queue = w.queue[:rest]
-}
-
-// putBack lets jobs wait again, of which nothing was done: their callers may leave.
-func (w *writer) putBack(jobs []*job) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, j := range jobs {
-		j.state.Store(queued)
-	}
-	w.queue = append(append(make([]*job, 0, len(jobs)+len(w.queue)), jobs...), w.queue...)
+	return err == nil
 }
 
 // openFirst opens a transaction when none is open. What goes wrong is for the other way
@@ -205,14 +175,14 @@ func (w *writer) openFirst() bool {
 
 // pause waits for work as long as a transaction may stay open, and tells whether there
 // is some.
-func (w *writer) pause() bool {
+func (w *writer) pause(wake chan struct{}) bool {
 	if w.open == nil {
 		return false
 	}
 	timer := time.NewTimer(held)
 	defer timer.Stop()
 	select {
-	case <-w.wake:
+	case <-wake:
 		return true
 	case <-timer.C:
 	}

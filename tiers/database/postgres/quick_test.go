@@ -3,9 +3,13 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/sagestore/sagestore/tiers"
 )
@@ -140,40 +144,208 @@ func TestLostAnswerOfAGroupIsFoundByWhatItHasStored(t *testing.T) {
 	tier := open1(t, shared(t))
 	x, jobs, got := quickGroup(t, tier, []tiers.Record{record("a", "1"), record("a", "2")}, []tiers.Record{record("b", "3")})
 	want := slices.Clone(*got)
-	recall := func() {
+	for _, step := range []struct {
+		why     string
+		change  func() error
+		unknown []bool // by job
+	}{
+		{"all of it is there", func() error { return nil }, []bool{false, false}},
+		{"one key was deleted", func() error { _, err := tier.Delete(t.Context(), named("a"), tiers.Cond{}); return err }, []bool{true, false}},
+		{"the other was replaced", func() error { _, err := tier.Save(t.Context(), record("b", "another"), tiers.Cond{}); return err }, []bool{true, true}},
+	} {
+		if err := step.change(); err != nil {
+			t.Fatal(err)
+		}
 		*got = nil
 		for _, j := range jobs {
 			j.err = nil
 		}
-		x.quick.top, x.quick.now, x.quick.created = 0, 0, nil
 		x.recall(t.Context(), jobs)
-	}
-	same := func(why string) {
-		t.Helper()
-		recall()
-		for i, j := range jobs {
-			if j.err != nil {
-				t.Errorf("%s: job %d answers %v", why, i, j.err)
+		var known []tiers.Record
+		for i, unknown := range step.unknown {
+			if errors.Is(jobs[i].err, tiers.ErrCommitUnknown) != unknown || (jobs[i].err != nil) != unknown {
+				t.Errorf("%s: job %d answers %v", step.why, i, jobs[i].err)
+			}
+			if !unknown {
+				known = append(known, want[2*i:min(2*i+2, 3)]...)
 			}
 		}
-		for i, r := range *got {
-			if r.Version != want[i].Version || !r.Updated.Equal(want[i].Updated) {
-				t.Errorf("%s: save %d has version %d of %v, want %d of %v", why, i, r.Version, r.Updated, want[i].Version, want[i].Updated)
-			}
+		if !slices.EqualFunc(*got, known, func(a, b tiers.Record) bool {
+			return a.Key == b.Key && a.Version == b.Version && a.Updated.Equal(b.Updated) && a.Created.Equal(b.Created)
+		}) {
+			t.Errorf("%s: the results are %v, want %v", step.why, *got, known)
 		}
 	}
-	same("all of it is there")
-	if _, err := tier.Delete(t.Context(), named("a"), tiers.Cond{}); err != nil {
+}
+
+// blocked waits until so many statements wait for a lock of a row.
+func blocked(t *testing.T, tier *Tier, n int) {
+	t.Helper()
+	const waiting = `SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+		WHERE NOT l.granted AND l.locktype IN ('transactionid', 'tuple') AND a.query LIKE '%' || $1 || '.records%'`
+	clock := tiers.SystemClock()
+	for deadline := clock.Now().Add(time.Minute); ; _ = clock.Sleep(t.Context(), time.Millisecond) {
+		var got int
+		if err := tier.read.QueryRow(t.Context(), waiting, tier.schema).Scan(&got); err != nil {
+			t.Fatal(err)
+		}
+		if got >= n {
+			return
+		}
+		if clock.Now().After(deadline) {
+			t.Fatalf("%d statements wait for a row, want %d", got, n)
+		}
+	}
+}
+
+// holding locks the row of a key as another writer does that is about to replace it.
+func holding(t *testing.T, tier *Tier, name string) pgx.Tx {
+	t.Helper()
+	tx, err := tier.snapshots.Begin(t.Context())
+	if err != nil {
 		t.Fatal(err)
 	}
-	same("one key was deleted")
-	if _, err := tier.Save(t.Context(), record("b", "another"), tiers.Cond{}); err != nil {
+	t.Cleanup(func() { _ = tx.Rollback(context.Background()) })
+	if _, err := tx.Exec(t.Context(), tier.sql(`SELECT FROM ~.records WHERE key = $1 FOR UPDATE`), name); err != nil {
 		t.Fatal(err)
 	}
-	recall()
-	for i, j := range jobs {
-		if !errors.Is(j.err, tiers.ErrCommitUnknown) {
-			t.Errorf("after others have replaced all of it job %d answers %v, want ErrCommitUnknown", i, j.err)
+	return tx
+}
+
+// Groups of several processes get their versions before they get to the rows.
+func TestGroupThatComesToAKeyLastHasTheHighestVersionOfIt(t *testing.T) {
+	tier := open1(t, shared(t))
+	if _, err := tier.Save(t.Context(), record("k", "before"), tiers.Cond{}); err != nil {
+		t.Fatal(err)
+	}
+	other := holding(t, tier, "k")
+	type result struct {
+		got []tiers.Record
+		err error
+	}
+	late := make(chan result, 1)
+	go func() {
+		got, err := tier.SaveMany(t.Context(), []tiers.Record{record("a", "1"), record("k", "2"), record("k", "3"), record("z", "4")}, nil)
+		late <- result{got, err}
+	}()
+	blocked(t, tier, 1)
+	// Another group has got its versions since, and is committed first.
+	var top, updated int64
+	err := other.QueryRow(t.Context(), tier.sql(`UPDATE ~.records SET version = setval('~.version', pg_sequence_last_value('~.version') + 1000), updated = updated + 60000000
+		WHERE key = 'k' RETURNING version, updated`)).Scan(&top, &updated)
+	if err == nil {
+		err = other.Commit(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := <-late
+	if r.err != nil {
+		t.Fatal(r.err)
+	}
+	a, k2, k3, z := r.got[0], r.got[1], r.got[2], r.got[3]
+	if a.Version >= z.Version || z.Version >= version(top) {
+		t.Errorf("keys that nobody else has stored have versions %d and %d, want them below %d and one below the other", a.Version, z.Version, top)
+	}
+	if k2.Version <= version(top) || k3.Version <= k2.Version {
+		t.Errorf("the key has versions %d and %d after %d", k2.Version, k3.Version, top)
+	}
+	if !k3.Updated.Equal(tiers.FromMicro(updated)) {
+		t.Errorf("it was updated %v, before the save that it replaces, %v", k3.Updated, tiers.FromMicro(updated))
+	}
+	if got, err := tier.Load(t.Context(), named("k")); err != nil || got.Version != k3.Version || string(got.Value) != "3" || !got.Updated.Equal(k3.Updated) {
+		t.Errorf("it loads %+v with %v, want %+v", got, err, k3)
+	}
+	next, err := tier.Save(t.Context(), record("a", "5"), tiers.If(a.Version))
+	if err != nil || next.Version <= k3.Version {
+		t.Errorf("the next save has version %d with %v, want more than %d", next.Version, err, k3.Version)
+	}
+}
+
+func TestManySavesGoOnWhileOneGroupWaitsForTheServer(t *testing.T) {
+	tier := open1(t, shared(t))
+	if _, err := tier.Save(t.Context(), record("k", "before"), tiers.Cond{}); err != nil {
+		t.Fatal(err)
+	}
+	other := holding(t, tier, "k")
+	late := make(chan error, 1)
+	go func() {
+		_, err := tier.Save(t.Context(), record("k", "after"), tiers.Cond{})
+		late <- err
+	}()
+	blocked(t, tier, 1)
+	errs := make(chan error, 2*enough)
+	for i := range cap(errs) {
+		go func() {
+			_, err := tier.Save(t.Context(), record(fmt.Sprint("other", i), "v"), tiers.Cond{})
+			errs <- err
+		}()
+	}
+	// What is too little for a group of its own waits for the writer.
+	for range enough {
+		if err := <-errs; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := other.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range enough {
+		if err := <-errs; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := <-late; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Several handles save the same keys without a condition. No two saves get one version,
+// and what is stored in the end is the save with the highest.
+func TestSavesOfSeveralProcessesGetVersionsOfTheirOwn(t *testing.T) {
+	c := shared(t)
+	const handles, callers, saves, keys = 3, 10, 12, 5
+	var mu sync.Mutex
+	seen, last := map[tiers.Version]bool{}, map[string]tiers.Record{}
+	var wg sync.WaitGroup
+	for h := range handles {
+		tier := open1(t, c)
+		for n := range callers {
+			wg.Go(func() {
+				var before tiers.Version
+				for i := range saves {
+					// Each in another order, as groups must not wait for each other in a circle.
+					var rs []tiers.Record
+					for k := range 2 {
+						rs = append(rs, record(fmt.Sprint("k", (h+n+i+k*h)%keys), fmt.Sprint(h, n, i, k)))
+					}
+					got, err := tier.SaveMany(t.Context(), rs, nil)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					mu.Lock()
+					for _, r := range got {
+						if seen[r.Version] || r.Version <= before {
+							t.Errorf("a save after version %d has version %d, and another has it: %v", before, r.Version, seen[r.Version])
+						}
+						seen[r.Version] = true
+						if r.Version > last[r.Name].Version {
+							last[r.Name] = r
+						}
+					}
+					before = max(before, got[0].Version, got[1].Version)
+					mu.Unlock()
+				}
+			})
+		}
+	}
+	wg.Wait()
+	tier := open1(t, c)
+	for name, want := range last {
+		got, err := tier.Load(t.Context(), named(name))
+		if err != nil || got.Version != want.Version || string(got.Value) != string(want.Value) {
+			t.Errorf("%q loads %q of version %d with %v, want %q of %d", name, got.Value, got.Version, err, want.Value, want.Version)
 		}
 	}
 }

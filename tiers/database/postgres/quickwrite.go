@@ -1,12 +1,14 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/sagestore/sagestore/internal/engine"
@@ -25,29 +27,27 @@ func (x *tx) writeQuick() (free bool, err error) {
 	ctx, cancel := w.limited()
 	defer cancel()
 	conn := w.conn.Conn()
-	var says [3]statement
-	query, args := q.put(x)
-	for i, sql := range []string{w.t.sql(query), commitNext, openNext} {
-		if says[i], err = prepared(ctx, conn, sql, args...); err != nil {
+	query := q.put(&w.params, x)
+	var names [3]string
+	for i, sql := range [...]string{w.t.sql(query), commitNext, openNext} {
+		sd, err := conn.Prepare(ctx, sql, sql)
+		if err != nil {
 			return false, fmt.Errorf("%w: %w", errNotCommitted, sure(ctx, err))
 		}
-		args = nil
+		names[i] = sd.Name
 	}
 	p := conn.PgConn().StartPipeline(ctx)
 	defer func() { _ = p.Close() }()
-	says[0].send(p)
-	says[1].send(p)
+	values, formats := w.params.all()
+	p.SendQueryPrepared(names[0], values, formats, nil) // rows come as texts
+	p.SendQueryPrepared(names[1], nil, nil, nil)
 	p.SendPipelineSync()
-	says[2].send(p)
+	p.SendQueryPrepared(names[2], nil, nil, nil)
 	p.SendPipelineSync()
 	if err := p.Flush(); err != nil {
 		return false, sure(ctx, err)
 	}
-	n := 0
-	err = answers(p, func(row [][]byte) error {
-		n++
-		return q.take(row)
-	})
+	err = answers(p, q.take)
 	if err != nil {
 		if codeOf(err) != "" && ended(err) { // it has said so in the place of an answer
 			return false, fmt.Errorf("%w: %w", errNotCommitted, err)
@@ -59,7 +59,7 @@ func (x *tx) writeQuick() (free bool, err error) {
 			return false, sure(ctx, err)
 		}
 	}
-	if n > 0 {
+	if q.n > 0 {
 		q.tell()
 		answerAll(q.jobs, nil)
 	}
@@ -76,7 +76,7 @@ func (x *tx) writeQuick() (free bool, err error) {
 	} else {
 		w.drop()
 	}
-	return n > 0, nil
+	return q.n > 0, nil
 }
 
 // sure is the cause of an error that the end of the context has brought.
@@ -85,26 +85,6 @@ func sure(ctx context.Context, err error) error {
 		return cause
 	}
 	return err
-}
-
-// statement is a prepared statement with its parameters.
-type statement struct {
-	name  string
-	query pgx.ExtendedQueryBuilder
-}
-
-func prepared(ctx context.Context, conn *pgx.Conn, sql string, args ...any) (s statement, err error) {
-	sd, err := conn.Prepare(ctx, sql, sql)
-	if err != nil {
-		return s, err
-	}
-	s.name = sd.Name
-	return s, s.query.Build(conn.TypeMap(), sd, args)
-}
-
-// send asks for rows as texts.
-func (s *statement) send(p *pgconn.Pipeline) {
-	p.SendQueryPrepared(s.name, s.query.ParamValues, s.query.ParamFormats, nil)
 }
 
 // answers reads what the server says to one request.
@@ -124,74 +104,106 @@ func answers(p *pgconn.Pipeline, row func([][]byte) error) error {
 	return errors.Join(err, closed)
 }
 
-// put is the statement that stores all, in the order in which they came, the last of
-// each key.
-func (q *quick) put(x *tx) (query string, args []any) {
-	n := len(q.all)
-	args = []any{lockKey(x.w.t.schema, "writer"), x.w.t.now(), n}
+// put is the statement that stores all, the last of each key, with its parameters.
+func (q *quick) put(to *params, x *tx) (query string) {
+	n, schema := len(q.all), x.w.t.schema
+	q.rows, q.n = make([]stored, n), 0
+	q.sort()
+	to.reset()
+	to.bigint(lockKey(schema, "writer"))
+	to.bigint(lockKey(schema, "versions"))
+	if now := x.w.t.now(); now != nil {
+		to.bigint(*now)
+	} else {
+		to.nothing()
+	}
+	to.bigint(int64(n))
 	if n == 1 {
-		p := q.all[0]
-		args = append(args, p.Namespace, p.Category, p.Name, p.Codec, int64(p.Schema), p.flags, p.TTL.Microseconds(), p.value)
-		if p.found == nil {
-			return quickOne, append(args, nil, nil)
-		}
-		return quickOne, append(args, p.found.words, p.found.grams)
+		q.putOne(to)
+		return quickOne
 	}
-	q.stored = make(map[tiers.Key]int, n)
-	for i, p := range q.all {
-		q.stored[p.Key] = i
+	m := len(q.order)
+	of := func(i int) *packed { return q.all[q.order[i]] }
+	to.texts(m, func(i int) string { return of(i).Namespace })
+	to.texts(m, func(i int) string { return of(i).Category })
+	to.texts(m, func(i int) string { return of(i).Name })
+	to.texts(m, func(i int) string { return of(i).Codec })
+	to.bigints(m, func(i int) int64 { return int64(of(i).Schema) })
+	to.integers(m, func(i int) int32 { return of(i).flags })
+	to.bigints(m, func(i int) int64 { return of(i).TTL.Microseconds() })
+	to.values(m, func(i int) []byte { return of(i).value })
+	to.bigints(m, func(i int) int64 { return int64(n - 1 - q.order[i]) })
+	if !slices.ContainsFunc(q.order, func(i int) bool { return q.all[i].found != nil }) {
+		return quickMany
 	}
-	cols, m := newColumns(4), len(q.stored)
-	schema, ttl, back := make([]int64, 0, m), make([]int64, 0, m), make([]int64, 0, m)
-	flags, values := make([]int32, 0, m), make([][]byte, 0, m)
-	var words, grams []*string
-	for i, p := range q.all {
-		if q.stored[p.Key] != i {
+	to.someTexts(m, func(i int) *string { return of(i).found.asWords() })
+	to.someTexts(m, func(i int) *string { return of(i).found.asGrams() })
+	return quickManyFound
+}
+
+func (q *quick) putOne(to *params) {
+	p := q.all[0]
+	for _, s := range []string{p.Namespace, p.Category, p.Name, p.Codec} {
+		to.text(s)
+	}
+	to.bigint(int64(p.Schema))
+	to.integer(p.flags)
+	to.bigint(p.TTL.Microseconds())
+	to.bytes(p.value)
+	if p.found == nil {
+		to.nothing()
+		to.nothing()
+		return
+	}
+	to.text(p.found.words)
+	to.text(p.found.grams)
+}
+
+// sort finds the last save of each key, and their order.
+func (q *quick) sort() {
+	all := make([]int, 3*len(q.all))
+	q.last, q.order = all[:len(q.all)], all[len(q.all):len(q.all)]
+	all = all[2*len(q.all):]
+	for i := range all {
+		all[i] = i
+	}
+	slices.SortFunc(all, func(a, b int) int {
+		k, l := q.all[a], q.all[b]
+		return cmp.Or(strings.Compare(k.Name, l.Name), strings.Compare(k.Category, l.Category), strings.Compare(k.Namespace, l.Namespace), a-b)
+	})
+	for n, i := range all {
+		if n+1 < len(all) && q.all[all[n+1]].Key == q.all[i].Key {
 			continue
 		}
-		cols.add(p.Namespace, p.Category, p.Name, p.Codec)
-		schema, flags, ttl = append(schema, int64(p.Schema)), append(flags, p.flags), append(ttl, p.TTL.Microseconds())
-		values, back = append(values, p.value), append(back, int64(n-1-i))
-		if f := p.found; f != nil {
-			words, grams = append(padded(words, len(values)-1), &f.words), append(padded(grams, len(values)-1), &f.grams)
+		for ; n >= 0 && q.all[all[n]].Key == q.all[i].Key; n-- {
+			q.last[all[n]] = i
 		}
+		q.order = append(q.order, i)
 	}
-	args = append(append(args, cols.args()...), schema, flags, ttl, values, back)
-	if words == nil {
-		return quickMany, args
-	}
-	return quickManyFound, append(args, padded(words, m), padded(grams, m))
 }
 
-// index is where the save of a key is that was stored.
-func (q *quick) index(k tiers.Key) int {
-	return q.stored[k] // 0 where there is one
-}
-
-// take takes what the server says of a row that it has stored: version, created and
-// updated.
+// take takes what the server says of the next row that it has stored.
 func (q *quick) take(row [][]byte) error {
-	var n [3]int64
+	var n [4]int64
 	for i := range n {
 		var err error
 		if n[i], err = strconv.ParseInt(string(row[i]), 10, 64); err != nil {
 			return fmt.Errorf("the server answers %q: %w", row[i], err)
 		}
 	}
-	if q.created == nil {
-		q.created = make(map[int64]int64, len(q.all))
-	}
-	q.created[n[0]] = n[1]
-	q.top, q.now = max(q.top, n[0]), n[2] // the last of all is stored
+	q.rows[q.order[q.n]] = stored{n[0], n[1], n[2], n[3]}
+	q.n++
 	return nil
 }
 
-// tell sets the results of all jobs.
+// tell sets the results of all jobs that are known.
 func (q *quick) tell() {
 	i := 0
 	for _, j := range q.jobs {
 		for n := range j.plain {
-			j.stored(n, q.record(i))
+			if j.err == nil {
+				j.stored(n, q.record(i))
+			}
 			i++
 		}
 	}
@@ -200,25 +212,25 @@ func (q *quick) tell() {
 // record is what was saved, without its value. One that another of the same group has
 // replaced was there before it.
 func (q *quick) record(i int) tiers.Record {
-	version := func(i int) int64 { return q.top - int64(len(q.all)-1-i) }
-	p, now := q.all[i], tiers.FromMicro(q.now)
+	p, last := q.all[i], q.last[i]
+	row := q.rows[last]
 	r := p.Record
 	r.Deleted = false
-	r.Version = tiers.Version(version(i)) //nolint:gosec // versions are below 2^62
-	r.Updated, r.Created = now, now
-	r.Expires = tiers.Deadline(now, p.TTL)
-	if created, ok := q.created[version(q.index(p.Key))]; ok {
-		r.Created = tiers.FromMicro(created)
+	r.Version = version(row.version - int64(last-i))
+	r.Created, r.Updated, r.Expires = tiers.FromMicro(row.created), tiers.FromMicro(row.updated), tiers.FromMicro(row.expires)
+	if i != last {
+		r.Expires = tiers.Deadline(r.Updated, p.TTL)
 	}
 	return r
 }
 
-// recall finds out what the answer would have said, of a group that was committed. When
-// others have replaced all of it since, nobody knows its versions any more.
+// recall finds out what the answer would have said, of a group that was committed. Of
+// what others have replaced since nobody knows the version any more.
 func (q *quick) recall(ctx context.Context, x *tx) error {
-	cols := newColumns(3)
-	for _, p := range q.all {
+	cols, at := newColumns(3), make(map[tiers.Key]int, len(q.all))
+	for i, p := range q.all {
 		cols.add(p.Namespace, p.Category, p.Name)
+		at[p.Key] = i
 	}
 	xid, err := strconv.ParseUint(x.xid, 10, 64)
 	if err != nil {
@@ -230,25 +242,26 @@ func (q *quick) recall(ctx context.Context, x *tx) error {
 		return err
 	}
 	var k tiers.Key
-	var v, created, updated int64
-	q.created = map[int64]int64{}
-	err = each(rows, []any{&k.Namespace, &k.Category, &k.Name, &v, &created, &updated}, func() {
-		q.created[v] = created
-		q.top, q.now = v+int64(len(q.all)-1-q.index(k)), updated
-	})
-	if err == nil && len(q.created) == 0 {
-		err = errors.New("it was committed, and others have replaced what it stored since")
-	}
-	return err
+	var s stored
+	q.rows = make([]stored, len(q.all))
+	return each(rows, []any{&k.Namespace, &k.Category, &k.Name, &s.version, &s.created, &s.updated, &s.expires}, func() { q.rows[at[k]] = s })
 }
 
 // recallQuick completes the results of a group that went the quick way.
 func (x *tx) recallQuick(ctx context.Context) {
-	if err := x.quick.recall(ctx, x); err != nil {
-		for _, j := range x.quick.jobs {
-			j.err = engine.Unknown(err)
-		}
-		return
+	q := x.quick
+	err := q.recall(ctx, x)
+	if err == nil && slices.ContainsFunc(q.last, func(i int) bool { return q.rows[i].version == 0 }) {
+		err = errors.New("it was committed, and others have replaced what it stored since")
 	}
-	x.quick.tell()
+	i := 0
+	for _, j := range q.jobs {
+		for range j.plain {
+			if err != nil && q.rows[q.last[i]].version == 0 {
+				j.err = engine.Unknown(err)
+			}
+			i++
+		}
+	}
+	q.tell()
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -52,30 +50,29 @@ const (
 	gone          // its caller went away before that
 )
 
-// writer is the one goroutine of a process that changes the store. It takes the work
-// of all callers that wait and commits it in one transaction.
+// writer is the goroutine of a process that changes the store. It takes the work of all
+// callers that wait and commits it in one transaction. Beside it there is a [helper].
 type writer struct {
 	t    *Tier
 	sync bool // the server would answer a commit before it is durable
 
 	patience time.Duration // how long to ask what became of a transaction
 
-	wake chan struct{}
-	over chan struct{}
-
-	mu     sync.Mutex
-	queue  []*job
-	closed bool
+	queue *queue
+	over  chan struct{}
+	helps bool // it is the helper of another
 
 	// Of the goroutine alone.
 	conn  *pgxpool.Conn
 	open  *opened // on conn, for the next group
 	last  int     // jobs of the last group
 	turns int     // for how many groups the turn is waited for
+
+	params params // of the group
 }
 
 func newWriter(t *Tier, sync bool) *writer {
-	return &writer{t: t, sync: sync, patience: patience, wake: make(chan struct{}, 1), over: make(chan struct{})}
+	return &writer{t: t, sync: sync, patience: patience, queue: newQueue(), over: make(chan struct{})}
 }
 
 // do hands a job to the writer and waits for its outcome, or for the end of the
@@ -86,7 +83,7 @@ func (w *writer) do(ctx context.Context, j *job) error {
 		return err
 	}
 	j.done = make(chan struct{})
-	if err := w.enqueue(j); err != nil {
+	if err := w.queue.add(j); err != nil {
 		return err
 	}
 	select {
@@ -105,132 +102,49 @@ func (w *writer) do(ctx context.Context, j *job) error {
 	}
 }
 
-func (w *writer) enqueue(j *job) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.closed {
-		return tiers.ErrClosed
-	}
-	w.queue = append(w.queue, j)
-	w.signal()
-	return nil
-}
-
-func (w *writer) signal() {
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
-}
-
-// close refuses new jobs; those in the queue are still done. over is closed
-// when they are.
-func (w *writer) close() {
-	w.mu.Lock()
-	w.closed = true
-	w.mu.Unlock()
-	w.signal()
-}
-
 func (w *writer) loop() {
 	defer close(w.over)
+	h := w.help()
 	rested := false // nothing was in the queue after the last group
 	for {
-		w.mu.Lock()
-		work, closed := len(w.queue) > 0, w.closed
-		w.mu.Unlock()
+		work, closed := w.queue.state()
 		switch {
 		case work:
 			// After a pause a lone caller is most likely alone again.
 			if !rested || w.last > 1 {
-				w.gather()
+				w.queue.gather(w.last)
 			}
-			if !w.quickly() {
+			if !w.quickly(0) {
+				w.queue.only(true)
 				w.group()
+				w.queue.only(false)
 			}
 			rested = false
 		case closed:
-			w.leave()
-			w.release()
-			return
-		default:
-			if !w.pause() {
+			if h.end(); w.queue.empty() { // the helper may have put something back
+				w.leave()
 				w.release()
-				<-w.wake
+				return
+			}
+		default:
+			if !w.pause(w.queue.wake) {
+				w.release()
+				<-w.queue.wake
 			}
 			rested = true
 		}
 	}
 }
 
-// gather lets callers that have just been woken put their next work into the
-// queue, as long as it grows.
-func (w *writer) gather() {
-	w.mu.Lock()
-	n := len(w.queue)
-	w.mu.Unlock()
-	for range 2 {
-		runtime.Gosched()
-		w.mu.Lock()
-		now := len(w.queue)
-		w.mu.Unlock()
-		if now == n || now >= w.last {
-			return
-		}
-		n = now
-	}
-}
-
-// peek answers the jobs that wait, as many as fit into one group.
-func (w *writer) peek() (jobs []*job) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	bytes := 0
-	kept := w.queue[:0]
-	for _, j := range w.queue {
-		if j.state.Load() == gone {
-			continue
-		}
-		kept = append(kept, j)
-		if len(jobs) < groupJobs && (len(jobs) == 0 || bytes+j.bytes <= groupBytes) && len(jobs) == len(kept)-1 {
-			jobs = append(jobs, j)
-			bytes += j.bytes
-		}
-	}
-	clear(w.queue[len(kept):])
-	w.queue = kept
-	return jobs
-}
-
-// take takes those of the jobs whose callers have not gone, and those that have come
-// since and want to know nothing.
-func (w *writer) take(peeked []*job) (jobs []*job) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	bytes, n := 0, 0
-	for i, j := range w.queue {
-		if i >= len(peeked) && (j.wants != nil || j.alone != nil || len(jobs) >= groupJobs || bytes+j.bytes > groupBytes) {
-			break
-		}
-		n++
-		if j.state.CompareAndSwap(queued, taken) {
-			jobs = append(jobs, j)
-			bytes += j.bytes
-		}
-	}
-	w.shift(n)
-	return jobs
-}
-
 // group does what waits. The jobs are taken only when the turn is this writer's, so
 // that callers may leave while other processes are in the way.
 func (w *writer) group() {
-	peeked := w.peek()
+	peeked := w.queue.peek()
 	if len(peeked) == 0 {
 		return
 	}
 	x, err := w.begin(peeked)
-	jobs := w.take(peeked)
+	jobs := w.queue.take(peeked)
 	w.last = len(jobs)
 	if err != nil {
 		// Nothing was changed.
