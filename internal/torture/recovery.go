@@ -47,7 +47,7 @@ func recoverStore(ctx context.Context, s spec) (err error) {
 	}
 	for _, t := range opened {
 		if sw, ok := tiers.As[tiers.Sweeper](t); ok {
-			if _, err := sw.Sweep(ctx, 10_000); err != nil {
+			if err := sweep(ctx, sw); err != nil {
 				return fmt.Errorf("sweep: %w", err)
 			}
 		}
@@ -63,6 +63,18 @@ func recoverStore(ctx context.Context, s spec) (err error) {
 		return errors.Join(err, s.Store.waitForJournal(ctx))
 	}
 	return nil
+}
+
+// sweep tries again for a while when a server does not answer in time, as one does on
+// a busy machine.
+func sweep(ctx context.Context, t tiers.Sweeper) error {
+	for until := time.Now().Add(drained); ; {
+		_, err := t.Sweep(ctx, 10_000)
+		if !errors.Is(err, tiers.ErrUnavailable) || time.Now().After(until) {
+			return err
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
 }
 
 // found makes the accounts of a new store.

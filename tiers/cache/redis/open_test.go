@@ -102,6 +102,11 @@ func TestWaysToConnect(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			c.options.Timeout = 5 * time.Second
 			tier, err := redis.Open(t.Context(), redis.Config{Options: c.options})
+			// On a busy machine nobody may have answered in time.
+			for tries := 0; err == nil && !c.away && tier.Away() != nil && tries < 30; tries++ {
+				_ = tier.Close(context.Background())
+				tier, err = redis.Open(t.Context(), redis.Config{Options: c.options})
+			}
 			if err == nil {
 				defer func() { _ = tier.Close(context.Background()) }()
 				if strings.Contains(tier.Describe().Place, "p$a") {
