@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -140,8 +141,8 @@ func (a *app) agentShowCommand() *cobra.Command {
 		Use:   "show ID",
 		Short: "Show an agent",
 		Long: `Show an agent: what it is, its configuration, what it remembers apart from its
-conversations, and how many conversations and checkpoints it has. What programs keep
-for it in fields is part of the text, and not of the JSON.`,
+conversations, what programs keep for it in fields, and how many conversations,
+checkpoints and sessions it has.`,
 		Example: `  sagestore agent show support
   sagestore agent show support --json`,
 		Args: count(1, 1),
@@ -150,9 +151,6 @@ for it in fields is part of the text, and not of the JSON.`,
 				st, err := s.Load(c.Context(), args[0])
 				if err != nil {
 					return err
-				}
-				if a.json {
-					return a.printJSON(st)
 				}
 				return a.printAgent(c.Context(), s, st)
 			})
@@ -200,7 +198,19 @@ func (p *properties) words(name string, of map[string]string) {
 	}
 }
 
+// shownAgent is the JSON shape of agent show.
+type shownAgent struct {
+	*agent.State
+	Fields map[string]json.RawMessage `json:"fields,omitempty"`
+	holdings
+}
+
 func (a *app) printAgent(ctx context.Context, s *agent.Store, st *agent.State) error {
+	fields, unread := s.Fields(st.ID).LoadAll(ctx)
+	held, err := holdingsOf(ctx, s, st.ID)
+	if a.json {
+		return errors.Join(a.printJSON(shownAgent{st, fields, held}), unread, err)
+	}
 	p := properties{width: a.width()}
 	p.line("agent", shown(st.ID))
 	p.line("name", oneline.Of(st.Name))
@@ -220,11 +230,17 @@ func (a *app) printAgent(ctx context.Context, s *agent.Store, st *agent.State) e
 	p.line("version", fmt.Sprint(st.Version))
 	p.line("created", instant(st.Created))
 	p.line("changed", instant(st.Modified))
-	fields, unread := s.Fields(st.ID).LoadAll(ctx)
 	p.fields(fields)
-	conversations, checkpoints, err := holdings(ctx, s, st.ID)
-	p.line("conversations", fmt.Sprintf("%d, %d of them active", conversations, len(st.Active)))
-	p.line("checkpoints", fmt.Sprint(checkpoints))
+	p.line("conversations", fmt.Sprintf("%d, %d of them active", held.Conversations, len(st.Active)))
+	for i, id := range st.Repaired {
+		name := "repaired"
+		if i > 0 {
+			name = ""
+		}
+		p.line(name, "conversation "+shown(id)+" was active, and nothing of it is stored")
+	}
+	p.line("checkpoints", fmt.Sprint(held.Checkpoints))
+	p.line("sessions", fmt.Sprint(held.Sessions))
 	_, printing := a.out.Write(p.Bytes())
 	return errors.Join(printing, unread, err)
 }
@@ -238,22 +254,30 @@ func (p *properties) fields(all map[string]json.RawMessage) {
 	}
 }
 
-// holdings answers how many conversations and checkpoints an agent has, those that
+// holdings are how many conversations, checkpoints and sessions an agent has, those that
 // can't be read as well.
-func holdings(ctx context.Context, s *agent.Store, id string) (conversations, checkpoints int, err error) {
+type holdings struct {
+	Conversations int `json:"conversations"`
+	Checkpoints   int `json:"checkpoints"`
+	Sessions      int `json:"sessions"`
+}
+
+func holdingsOf(ctx context.Context, s *agent.Store, id string) (h holdings, err error) {
 	for c, err := range s.Conversations(ctx, id, agent.After{}) {
 		if err != nil && c == nil {
-			return conversations, checkpoints, err
+			return h, err
 		}
-		conversations++
+		h.Conversations++
 	}
 	for c, err := range s.Checkpoints(ctx, id, agent.After{}) {
 		if err != nil && c.Number == 0 {
-			return conversations, checkpoints, err
+			return h, err
 		}
-		checkpoints++
+		h.Checkpoints++
 	}
-	return conversations, checkpoints, nil
+	sessions, err := s.Sessions(ctx, id)
+	h.Sessions = len(sessions)
+	return h, err
 }
 
 // destruction are the flags of a command that destroys something.
@@ -264,13 +288,26 @@ func (d *destruction) flags(c *cobra.Command) {
 	c.Flags().BoolVar(&d.yes, "yes", false, "do not ask")
 }
 
-// may says what would be done, or asks whether to; go tells to go on.
-func (d *destruction) may(ctx context.Context, a *app, what string) (proceed bool, err error) {
+// facts are what a plan says in words, for programs.
+type facts map[string]any
+
+// may says what would be done, with its facts as JSON if that was asked for, or asks
+// whether to; go tells to go on.
+func (d *destruction) may(ctx context.Context, a *app, what string, of facts) (proceed bool, err error) {
 	if d.dry {
-		_, err := fmt.Fprintln(a.out, "would "+what)
-		return false, err
+		return false, a.would(what, of)
 	}
 	return true, a.confirm(ctx, what, d.yes)
+}
+
+// would says what a dry run would do.
+func (a *app) would(what string, of facts) error {
+	if !a.json {
+		_, err := fmt.Fprintln(a.out, "would "+what)
+		return err
+	}
+	of["dry_run"], of["would"] = true, what
+	return a.printJSON(of)
 }
 
 func (a *app) agentDeleteCommand() *cobra.Command {
@@ -279,21 +316,20 @@ func (a *app) agentDeleteCommand() *cobra.Command {
 		Use:   "delete ID",
 		Short: "Delete an agent with all that belongs to it",
 		Long: `Delete an agent with its fields, its conversations, their messages and its
-checkpoints. It asks before, unless --yes is given. An agent that is not there is no error.`,
+checkpoints, and the sessions that belong to it with their events. It asks before,
+unless --yes is given. An agent that is not there is no error.`,
 		Example: `  sagestore agent delete support --dry-run
   sagestore agent delete support --yes`,
 		Args: count(1, 1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withAgents(c.Context(), func(s *agent.Store) error {
-				conversations, checkpoints, err := holdings(c.Context(), s, args[0])
+				held, err := holdingsOf(c.Context(), s, args[0])
 				if err != nil {
 					return err
 				}
-				what := fmt.Sprintf("delete agent %q with %d conversations and %d checkpoints", args[0], conversations, checkpoints)
-				if fields, _ := s.Fields(args[0]).LoadAll(c.Context()); len(fields) > 0 { // what can't be read is deleted as well
-					what = fmt.Sprintf("delete agent %q with %d fields, %d conversations and %d checkpoints", args[0], len(fields), conversations, checkpoints)
-				}
-				if proceed, err := d.may(c.Context(), a, what); err != nil || !proceed {
+				fields, _ := s.Fields(args[0]).LoadAll(c.Context()) // what can't be read is deleted as well
+				of := facts{"agent_id": args[0], "fields": len(fields), "conversations": held.Conversations, "checkpoints": held.Checkpoints, "sessions": held.Sessions}
+				if proceed, err := d.may(c.Context(), a, deletionOf(args[0], len(fields), held), of); err != nil || !proceed {
 					return err
 				}
 				existed, err := s.Delete(c.Context(), args[0])
@@ -302,11 +338,27 @@ checkpoints. It asks before, unless --yes is given. An agent that is not there i
 		},
 	}
 	d.flags(c)
-	return a.agentFlags(c, "")
+	return a.agentFlags(c, "print JSON")
 }
 
-// deleted says when there was nothing to delete.
+// deletionOf says what is deleted with an agent.
+func deletionOf(id string, fields int, held holdings) string {
+	words := []string{fmt.Sprintf("%d conversations", held.Conversations), fmt.Sprintf("%d checkpoints", held.Checkpoints)}
+	if fields > 0 {
+		words = append([]string{fmt.Sprintf("%d fields", fields)}, words...)
+	}
+	if held.Sessions > 0 {
+		words = append(words, fmt.Sprintf("%d sessions", held.Sessions))
+	}
+	last := len(words) - 1
+	return fmt.Sprintf("delete agent %q with %s and %s", id, strings.Join(words[:last], ", "), words[last])
+}
+
+// deleted says when there was nothing to delete, and as JSON also when there was.
 func (a *app) deleted(existed bool, err error, what, id string) error {
+	if err == nil && a.json {
+		return unprinted(a.printJSON(map[string]any{what + "_id": id, "existed": existed}))
+	}
 	if err == nil && !existed {
 		_, _ = fmt.Fprintf(a.err, "sagestore: there was no %s %q\n", what, id)
 	}

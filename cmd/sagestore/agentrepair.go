@@ -38,7 +38,7 @@ or restore an older one.`,
 				if len(found) == 0 {
 					_, _ = fmt.Fprintf(a.err, "sagestore: agent %q is sound\n", args[0])
 				}
-				if proceed, err := d.may(c.Context(), a, fmt.Sprintf("repair agent %q, of which %d things are damaged", args[0], len(found))); err != nil || !proceed {
+				if proceed, err := d.may(c.Context(), a, fmt.Sprintf("repair agent %q, of which %d things are damaged", args[0], len(found)), facts{"agent_id": args[0], "damaged": told(found)}); err != nil || !proceed {
 					return err
 				}
 				kept, err := s.Repair(c.Context(), args[0])
@@ -57,6 +57,15 @@ or restore an older one.`,
 	}
 	d.flags(c)
 	return a.agentFlags(c, "print JSON")
+}
+
+// told are findings in words.
+func told(found []agent.Damage) []string {
+	all := []string{}
+	for _, one := range found {
+		all = append(all, one.String())
+	}
+	return all
 }
 
 // outOfReach tells whether no command can reach the agents.

@@ -230,14 +230,15 @@ an error (1) and changes nothing.`,
 					}
 					return err
 				}
-				what := fmt.Sprintf("restore checkpoint %q", args[0])
+				what, of := fmt.Sprintf("restore checkpoint %q", args[0]), facts{"checkpoint_id": args[0]}
 				if err == nil {
 					what = fmt.Sprintf("make agent %q what it was at %s: %d conversations with %d messages", cp.AgentID, instant(cp.Created), len(cp.Conversations), cp.Messages)
+					of = facts{"checkpoint_id": cp.ID, "agent_id": cp.AgentID, "conversation": cp.Conversation, "created": cp.Created, "conversations": len(cp.Conversations), "messages": cp.Messages}
 					if cp.Conversation != "" {
 						what = fmt.Sprintf("make conversation %q what it was at %s: %d messages", cp.Conversation, instant(cp.Created), cp.Messages)
 					}
 				}
-				if proceed, err := d.may(c.Context(), a, what); err != nil || !proceed {
+				if proceed, err := d.may(c.Context(), a, what, of); err != nil || !proceed {
 					return err
 				}
 				before, err := s.Restore(c.Context(), o.agent, args[0], r)
@@ -304,7 +305,7 @@ that is not there is no error.`,
 				return err
 			}
 			return a.withAgents(c.Context(), func(s *agent.Store) error {
-				if proceed, err := d.may(c.Context(), a, fmt.Sprintf("delete checkpoint %q", args[0])); err != nil || !proceed {
+				if proceed, err := d.may(c.Context(), a, fmt.Sprintf("delete checkpoint %q", args[0]), facts{"checkpoint_id": args[0]}); err != nil || !proceed {
 					return err
 				}
 				existed, err := s.DeleteCheckpoint(c.Context(), o.agent, args[0])
@@ -314,7 +315,7 @@ that is not there is no error.`,
 	}
 	o.flags(c)
 	d.flags(c)
-	return a.agentFlags(c, "")
+	return a.agentFlags(c, "print JSON")
 }
 
 func (a *app) checkpointPruneCommand() *cobra.Command {
@@ -346,7 +347,8 @@ left, and tell how many were removed. It asks before, unless --yes is given.`,
 					}
 				}
 				what := fmt.Sprintf("remove %d of %d checkpoints of agent %q that are not tagged", max(0, untagged-keep), untagged, args[0])
-				if proceed, err := d.may(c.Context(), a, what); err != nil || !proceed {
+				of := facts{"agent_id": args[0], "remove": max(0, untagged-keep), "untagged": untagged}
+				if proceed, err := d.may(c.Context(), a, what, of); err != nil || !proceed {
 					return err
 				}
 				removed, err := s.Prune(c.Context(), args[0], keep)

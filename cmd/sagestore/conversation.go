@@ -172,12 +172,15 @@ user, unless it has one. The title that it has then is printed.`,
 				if err != nil {
 					return err
 				}
+				if a.json {
+					return unprinted(a.printJSON(map[string]string{"conversation_id": args[0], "title": title}))
+				}
 				_, err = fmt.Fprintln(a.out, cmp.Or(oneline.Of(title), "-"))
 				return unprinted(err)
 			})
 		},
 	}
-	return a.agentFlags(c, "")
+	return a.agentFlags(c, "print JSON")
 }
 
 func (a *app) conversationArchiveCommand() *cobra.Command {
@@ -214,7 +217,7 @@ It asks before, unless --yes is given. One that is not there is no error.`,
 				if conv, err := s.LoadConversation(c.Context(), args[0], agent.Page{Limit: 1}); err == nil {
 					n = conv.Count
 				}
-				if proceed, err := d.may(c.Context(), a, fmt.Sprintf("delete conversation %q with %d messages", args[0], n)); err != nil || !proceed {
+				if proceed, err := d.may(c.Context(), a, fmt.Sprintf("delete conversation %q with %d messages", args[0], n), facts{"conversation_id": args[0], "messages": n}); err != nil || !proceed {
 					return err
 				}
 				existed, err := s.DeleteConversation(c.Context(), args[0])
@@ -223,5 +226,5 @@ It asks before, unless --yes is given. One that is not there is no error.`,
 		},
 	}
 	d.flags(c)
-	return a.agentFlags(c, "")
+	return a.agentFlags(c, "print JSON")
 }

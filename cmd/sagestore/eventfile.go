@@ -28,7 +28,7 @@ func (a *app) sessionShowCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show ID",
 		Short: "Show what a session has at hand",
-		Long: `Show a session that a program began with package session: user, start and end,
+		Long: `Show a session that a program began with package session: user, agent, start and end,
 context, preferences, the history of its queries, and which parts have expired. A
 part that lives in the memory of the program counts as expired here.`,
 		Example: `  sagestore session show s-1
@@ -77,6 +77,7 @@ func (a *app) printState(st session.State, info session.Info) error {
 	}
 	line("session", shown(st.SessionID))
 	line("user", shown(st.UserID))
+	line("agent", shown(st.AgentID))
 	line("started", instant(st.StartedAt))
 	line("ended", instant(st.EndedAt))
 	line("events", fmt.Sprint(info.Events))

@@ -59,6 +59,7 @@ stays done. It asks before, unless --yes is given.`,
 	c.Flags().BoolVar(&all, "all", false, "every write that waits")
 	c.Flags().BoolVar(&dry, "dry-run", false, "only say what would be lost")
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	c.Flags().BoolVar(&a.json, "json", false, "print JSON")
 	c.Flags().StringVar(&a.namespace, "namespace", "", "`name` of the key's namespace")
 	return a.tierFlag(c, &tier)
 }
@@ -84,13 +85,20 @@ func (a *app) doomed(ctx context.Context, m *manager.Manager, tier string, args 
 
 func (a *app) drop(ctx context.Context, m *manager.Manager, writes []manager.PendingWrite, dry, yes bool) error {
 	if len(writes) == 0 {
+		if a.json {
+			return a.printJSON(facts{"dry_run": dry, "dropped": 0, "of": 0})
+		}
 		_, err := fmt.Fprintln(a.out, "nothing waits")
 		return err
 	}
 	what := loss(writes)
 	if dry {
-		_, err := fmt.Fprintln(a.out, "would drop", what)
-		return err
+		keys := make([]facts, 0, len(writes))
+		for i := range writes {
+			w := &writes[i]
+			keys = append(keys, facts{"namespace": w.Namespace, "category": w.Category, "key": w.Key, "op": w.Op, "tier": w.Tier, "since": w.Since})
+		}
+		return a.would("drop "+what, facts{"writes": keys})
 	}
 	if err := a.confirm(ctx, "drop "+what, yes); err != nil {
 		return err
@@ -98,6 +106,9 @@ func (a *app) drop(ctx context.Context, m *manager.Manager, writes []manager.Pen
 	n, err := m.DropPending(ctx, writes)
 	if err != nil {
 		return err
+	}
+	if a.json {
+		return unprinted(a.printJSON(facts{"dry_run": false, "dropped": n, "of": len(writes)}))
 	}
 	if n == len(writes) {
 		_, err = fmt.Fprintln(a.out, "dropped", what)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -10,27 +11,35 @@ import (
 )
 
 func (a *app) sessionCommand() *cobra.Command {
-	return group("session", "Show, end, export and import sessions",
+	return group("session", "Show, end, delete, export and import sessions",
 		`A session is named by the first segment of the keys that belong to it: s-1/000001
 belongs to s-1. The first save starts it.`,
-		a.sessionListCommand(), a.sessionShowCommand(), a.sessionEndCommand(), a.sessionExportCommand(), a.sessionImportCommand())
+		a.sessionListCommand(), a.sessionShowCommand(), a.sessionEndCommand(), a.sessionDeleteCommand(), a.sessionExportCommand(), a.sessionImportCommand())
 }
 
 func (a *app) sessionListCommand() *cobra.Command {
+	owner := ""
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the sessions",
 		Long: `List the sessions that go on: id, start, last use (to within a minute), and how
 many entries they hold in tiers that outlive a process; and those that have a log of
-events, also when they have ended: how many events, and the end.`,
+events, also when they have ended: how many events, the end, and the agent that they belong
+to. With --agent only those of that agent.`,
 		Example: `  sagestore session list
-  sagestore session list --json`,
+  sagestore session list --agent support --json`,
 		Args: count(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
+			if err := notEmpty(c, "agent"); err != nil {
+				return err
+			}
 			return a.withSessions(c.Context(), func(m *manager.Manager) error {
 				all, damaged, err := a.sessionsThere(c.Context(), m)
 				if err != nil {
 					return err
+				}
+				if owner != "" {
+					all = slices.DeleteFunc(all, func(s sessionThere) bool { return s.Agent != owner })
 				}
 				if a.json {
 					err = a.printJSON(all)
@@ -44,13 +53,14 @@ events, also when they have ended: how many events, and the end.`,
 			})
 		},
 	}
+	c.Flags().StringVar(&owner, "agent", "", "only those that belong to the agent of this `id`")
 	c.Flags().StringVar(&a.namespace, "namespace", "", "`name` of the namespace")
 	c.Flags().BoolVar(&a.json, "json", false, "print JSON")
 	return c
 }
 
 func (a *app) sessionEndCommand() *cobra.Command {
-	var dry, yes bool
+	var d destruction
 	c := &cobra.Command{
 		Use:   "end ID",
 		Short: "End a session and remove what belongs to it",
@@ -74,20 +84,20 @@ session.stop. Preferences and all else stay. Running apps drop theirs within
 					_, _ = fmt.Fprintf(a.err, "sagestore: no session %q goes on; only what may be left of it is removed\n", args[0])
 				}
 				what := fmt.Sprintf("session %q: %d of its entries are removed here, and what running apps hold of it in memory", args[0], info.Entries)
-				if dry {
-					_, err := fmt.Fprintln(a.out, "would end", what)
+				of := facts{"session_id": args[0], "goes_on": found, "entries": info.Entries}
+				if proceed, err := d.may(c.Context(), a, "end "+what, of); err != nil || !proceed {
 					return err
 				}
-				if err := a.confirm(c.Context(), "end "+what, yes); err != nil {
+				if err := endSession(c.Context(), m, args[0]); err != nil || !a.json {
 					return err
 				}
-				return endSession(c.Context(), m, args[0])
+				return unprinted(a.printJSON(map[string]any{"session_id": args[0], "went_on": found}))
 			})
 		},
 	}
 	c.Flags().StringVar(&a.namespace, "namespace", "", "`name` of the namespace")
-	c.Flags().BoolVar(&dry, "dry-run", false, "only say what would be removed")
-	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	c.Flags().BoolVar(&a.json, "json", false, "print JSON")
+	d.flags(c)
 	return c
 }
 

@@ -14,6 +14,7 @@ import (
 // sessionThere is a session as session list shows it.
 type sessionThere struct {
 	manager.SessionInfo
+	Agent  string     `json:"agent_id,omitempty"`
 	Events uint64     `json:"events,omitempty"` // sequence number of the last one of its log
 	Ended  *time.Time `json:"ended,omitempty"`  // as its log says
 }
@@ -44,7 +45,7 @@ func (a *app) sessionsThere(ctx context.Context, m *manager.Manager) (all []sess
 			i = len(all)
 			all = append(all, sessionThere{SessionInfo: manager.SessionInfo{ID: info.ID, Started: info.StartedAt}})
 		}
-		all[i].Events = info.Events
+		all[i].Events, all[i].Agent = info.Events, info.AgentID
 		if !info.EndedAt.IsZero() {
 			all[i].Ended = &info.EndedAt
 		}
@@ -62,6 +63,10 @@ func (a *app) printSessions(all []sessionThere) error {
 		{title: "EVENTS", right: true},
 		{title: "ENDED (UTC)", spare: 1},
 	}}
+	owned := slices.ContainsFunc(all, func(s sessionThere) bool { return s.Agent != "" })
+	if owned {
+		t.columns = slices.Insert(t.columns, 1, column{title: "AGENT", shrink: true})
+	}
 	moment := func(at time.Time) string {
 		if at.IsZero() {
 			return ""
@@ -73,7 +78,11 @@ func (a *app) printSessions(all []sessionThere) error {
 		if s.Ended != nil {
 			ended = moment(*s.Ended)
 		}
-		t.add(shown(s.ID), moment(s.Started), moment(s.Seen), fmt.Sprint(s.Entries), fmt.Sprint(s.Events), ended)
+		row := []string{shown(s.ID), moment(s.Started), moment(s.Seen), fmt.Sprint(s.Entries), fmt.Sprint(s.Events), ended}
+		if owned {
+			row = slices.Insert(row, 1, shown(s.Agent))
+		}
+		t.add(row...)
 	}
 	return a.printTable(t)
 }

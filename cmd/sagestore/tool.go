@@ -107,13 +107,16 @@ given. Input that does not fit the schema is an error (2) and changes nothing.`,
 				if err != nil {
 					return err
 				}
+				of := facts{"tool": tool.Name, "destructive": tool.Destructive, "input": string(input)}
+				if json.Valid(input) {
+					of["input"] = json.RawMessage(input)
+				}
 				if tool.Destructive {
-					if proceed, err := d.may(c.Context(), a, fmt.Sprintf("call %s with %s", tool.Name, oneline.Of(string(input)))); err != nil || !proceed {
+					if proceed, err := d.may(c.Context(), a, fmt.Sprintf("call %s with %s", tool.Name, oneline.Of(string(input))), of); err != nil || !proceed {
 						return err
 					}
 				} else if d.dry {
-					_, err := fmt.Fprintf(a.out, "would call %s\n", tool.Name)
-					return err
+					return a.would("call "+tool.Name, of)
 				}
 				output, err := tool.Call(c.Context(), input)
 				if errors.Is(err, tiers.ErrType) {
@@ -128,7 +131,7 @@ given. Input that does not fit the schema is an error (2) and changes nothing.`,
 	}
 	c.Flags().StringVar(&owner, "agent", "", "for the agent of this `id`: the tool reaches no other, and the input need not name it")
 	d.flags(c)
-	return a.agentFlags(c, "")
+	return a.agentFlags(c, "with --dry-run print JSON; the output is JSON anyhow")
 }
 
 // fieldsOf names the fields of a tool's input.
