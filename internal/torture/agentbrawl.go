@@ -10,15 +10,31 @@ import (
 	"github.com/sagestore/sagestore/agent"
 	"github.com/sagestore/sagestore/internal/torture/check"
 	"github.com/sagestore/sagestore/manager"
+	"github.com/sagestore/sagestore/session"
 	"github.com/sagestore/sagestore/tiers"
 )
 
-// together appends to a conversation that all goroutines of all processes append to.
+// together appends to a conversation, or to a log, that all goroutines of all processes append to.
 // Nobody deletes it, so that what was acknowledged has to be there.
 func (k *keeper) together(ctx context.Context, op string) {
 	m := k.message(op, 0)
 	k.log.line(check.Line{Kind: check.Try, Op: op, Writes: []check.Cell{{At: check.Shared, Op: m.ID}}})
-	_, err := k.agents.AppendMessage(ctx, check.Shared, m)
+	var err error
+	if k.rng.IntN(3) == 0 {
+		if err = k.append(ctx, session.Event{ID: m.ID, Method: "app.step"}); errors.Is(err, tiers.ErrNotFound) {
+			err = k.m.Update(ctx, func(tx *manager.Tx) error { // with the agent
+				s, c := k.agents.In(tx), agent.NewConversation(check.Shared)
+				c.ID = check.Shared
+				if err := errors.Join(s.Save(ctx, agent.NewState(check.Shared, "", "")), s.SaveConversation(ctx, c)); err != nil {
+					return err
+				}
+				return k.sessions.In(tx).Start(ctx, session.State{SessionID: check.LogOf(check.Shared), AgentID: check.Shared}, session.Event{ID: m.ID, Method: "app.step"})
+			})
+		}
+		k.tellTogether(op, err)
+		return
+	}
+	_, err = k.agents.AppendMessage(ctx, check.Shared, m)
 	if errors.Is(err, tiers.ErrNotFound) {
 		err = k.m.Update(ctx, func(tx *manager.Tx) error {
 			s, c := k.agents.In(tx), agent.NewConversation(check.Shared)
@@ -30,6 +46,10 @@ func (k *keeper) together(ctx context.Context, op string) {
 	if errors.Is(err, tiers.ErrExists) {
 		_, err = k.agents.AppendMessage(ctx, check.Shared, m)
 	}
+	k.tellTogether(op, err)
+}
+
+func (k *keeper) tellTogether(op string, err error) {
 	l := check.Line{Kind: check.Ack, Op: op}
 	if err != nil {
 		l.Kind, l.Text = check.Unknown, err.Error() // it may be there
@@ -61,7 +81,7 @@ func (k *keeper) brawl(ctx context.Context, op string) {
 		}
 	}
 	var err error
-	what := k.rng.IntN(12)
+	what := k.rng.IntN(15)
 	switch {
 	case len(conversations) == 0 || what == 0:
 		err = k.agents.Save(ctx, agent.NewState(id, op, ""))
@@ -82,6 +102,8 @@ func (k *keeper) brawl(ctx context.Context, op string) {
 		_, err = k.agents.DeleteConversation(ctx, conversations[0])
 	case what < 11:
 		_, err = k.agents.Fork(ctx, id, "latest", other)
+	case what < 14:
+		err = k.scuffle(ctx, op, id)
 	default:
 		_, err = k.agents.Delete(ctx, id)
 	}

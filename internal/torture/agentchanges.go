@@ -11,6 +11,7 @@ import (
 	"github.com/sagestore/sagestore/agent"
 	"github.com/sagestore/sagestore/internal/torture/check"
 	"github.com/sagestore/sagestore/manager"
+	"github.com/sagestore/sagestore/session"
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -89,7 +90,9 @@ func (k *keeper) keep(ctx context.Context, op string, c *change) *change {
 	case n < 12:
 		point := some()
 		shown := points[point]
+		log := c.want.log // no part of a checkpoint
 		c.want = shown.clone()
+		c.want.log = log
 		c.do = func() error {
 			o := agent.RestoreOptions{NoRecovery: k.rng.IntN(3) == 0}
 			_, err := k.agents.Restore(ctx, id, point, o)
@@ -104,6 +107,7 @@ func (k *keeper) keep(ctx context.Context, op string, c *change) *change {
 	case n < 17 && strings.HasPrefix(id, "a"):
 		point, fork := some(), "fork"+id[1:]
 		shown := points[point]
+		shown.log = nil // a fork begins without one
 		return &change{agent: fork, want: shown.clone(), do: func() error {
 			_, err := k.agents.Fork(ctx, id, point, fork)
 			return err
@@ -220,6 +224,11 @@ func settleAgents(ctx context.Context, m *manager.Manager) (st check.AgentStats,
 			}
 			err = errors.Join(err, listed)
 		}
+	}
+	for info, listed := range session.New(m).All(ctx) {
+		err = errors.Join(err, listed)
+		st.Logs++
+		st.Events += int64(info.Events) //nolint:gosec // counted from 1
 	}
 	if errors.Is(err, tiers.ErrCorrupt) {
 		err = errors.Join(errors.New("what was settled can't be read"), err)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"github.com/sagestore/sagestore/agent"
 	"github.com/sagestore/sagestore/internal/torture/check"
 	"github.com/sagestore/sagestore/manager"
+	"github.com/sagestore/sagestore/session"
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -22,14 +24,14 @@ import (
 const agentsOf = 20
 
 // agentRoutes are where the categories of agents are: state, conversations,
-// checkpoints and fields. Memory is not among them: it dies with the process.
+// checkpoints and fields, and those of their sessions and the events of these. Memory is not among them: it dies with the process.
 func agentRoutes() []string {
 	return []string{
-		"database database database database",
-		"file file file file",
-		"cache cache cache cache",
-		"database cache file file",
-		"file database cache database",
+		"database database database database database database",
+		"file file file file file file",
+		"cache cache cache cache cache cache",
+		"database cache file file database file",
+		"file database cache database cache database",
 	}
 }
 
@@ -45,13 +47,13 @@ func workAgents(ctx context.Context, s spec) error {
 		return err
 	}
 	w := &worker{spec: s, m: m, log: log}
-	agents := agent.New(m)
+	agents, sessions := agent.New(m), session.New(m)
 	log.line(check.Line{Kind: "ready", Op: strconv.Itoa(os.Getpid())})
 	var wg sync.WaitGroup
 	for g := range s.Callers {
 		wg.Go(func() {
 			k := &keeper{
-				worker: w, agents: agents, rng: rand.New(rand.NewPCG(s.Seed, uint64(g))), //nolint:gosec // not a secret
+				worker: w, agents: agents, sessions: sessions, rng: rand.New(rand.NewPCG(s.Seed, uint64(g))), //nolint:gosec // not a secret
 				points: map[string]map[string]told{}, runs: map[string]*agent.Run{},
 			}
 			for i := s.Slot*s.Callers + g; i < agentsOf; i += workers * s.Callers {
@@ -70,6 +72,7 @@ func workAgents(ctx context.Context, s spec) error {
 type told struct {
 	steps int
 	talks []talk
+	log   []string // ids of the events of its session; nil: there is none
 }
 
 type talk struct {
@@ -85,18 +88,23 @@ func (t *told) String() string {
 	for i, one := range t.talks {
 		talks[i] = one.String()
 	}
-	return check.Tell(t.steps, talks)
+	log := ""
+	if t.log != nil {
+		log = check.TellLog(t.log)
+	}
+	return check.Tell(t.steps, talks, log)
 }
 
 // keeper is a goroutine that has some agents to itself.
 type keeper struct {
 	*worker
-	agents *agent.Store
-	rng    *rand.Rand
-	mine   []string
-	n      int
-	points map[string]map[string]told // what checkpoints show, by agent and id
-	runs   map[string]*agent.Run
+	agents   *agent.Store
+	sessions *session.Store
+	rng      *rand.Rand
+	mine     []string
+	n        int
+	points   map[string]map[string]told // what checkpoints show, by agent and id
+	runs     map[string]*agent.Run
 }
 
 // read answers what there is of an agent, nil for nothing.
@@ -129,7 +137,8 @@ func (k *keeper) read(ctx context.Context, id string) (*told, error) {
 			}
 			t.talks = append(t.talks, one)
 		}
-		return nil
+		t.log, err = k.events(ctx, tx, id)
+		return err
 	})
 	return t, err
 }
@@ -206,6 +215,9 @@ func (k *keeper) choose(ctx context.Context, op, id string, now *told) *change {
 	if len(now.talks) == 0 || len(now.talks) < 4 && k.rng.IntN(12) == 0 {
 		return k.begin(ctx, op, c)
 	}
+	if k.rng.IntN(5) == 0 {
+		return k.record(ctx, op, c)
+	}
 	if k.rng.IntN(2) == 0 {
 		return k.talk(ctx, op, c, k.rng.IntN(len(now.talks)))
 	}
@@ -213,7 +225,7 @@ func (k *keeper) choose(ctx context.Context, op, id string, now *told) *change {
 }
 
 func (t *told) clone() *told {
-	out := &told{steps: t.steps}
+	out := &told{steps: t.steps, log: slices.Clone(t.log)}
 	for _, one := range t.talks {
 		one.Messages = append([]check.Said(nil), one.Messages...)
 		out.talks = append(out.talks, one)

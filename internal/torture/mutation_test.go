@@ -123,6 +123,11 @@ func agentMutations() []mutation {
 			"e.conversations.DeleteMany(ctx, atID+manager.Key(id), atActive+at)",
 			"e.conversations.DeleteMany(ctx, atActive+at)",
 		}}, faults: "kill", cache: "file", agents: true, long: true},
+		{why: "a deletion leaves the sessions of the agent", edits: []edit{{
+			"agent/agents.go",
+			"s.books.DeleteOwned(ctx, s.tx, id)",
+			"0, error(nil)",
+		}}, faults: "kill", cache: "file", agents: true, long: true},
 	}
 }
 

@@ -85,7 +85,7 @@ func (s store) config() *config.Config {
 			cfg.Categories[class+"."+tier] = config.Category{Tier: tier, TTL: config.Never}
 		}
 	}
-	names := []string{"agent.state", "agent.conversations", "agent.checkpoints", "agent.fields"}
+	names := []string{"agent.state", "agent.conversations", "agent.checkpoints", "agent.fields", "session.state", "session.events"}
 	for i, tier := range strings.Fields(s.Agents) {
 		cfg.Categories[names[i]] = config.Category{Tier: tier, TTL: config.Never}
 	}

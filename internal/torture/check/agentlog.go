@@ -19,7 +19,8 @@ const (
 )
 
 // Told says in one text what there is of each agent: how many steps it has done, and
-// each conversation with the ids of its messages and what they say. Ids of
+// each conversation with the ids of its messages and what they say, and the events of its
+// log. Ids of
 // conversations are left out, since a fork gives others.
 func (a *Agents) Told() map[string]string {
 	w := a.audit()
@@ -46,7 +47,7 @@ func (a *Agents) Told() map[string]string {
 			})
 			talks = append(talks, talk.String())
 		})
-		all[o.ledger.AgentID] = Tell(custom.Value, talks)
+		all[o.ledger.AgentID] = Tell(custom.Value, talks, w.logOf(o.ledger.AgentID))
 	}
 	return all
 }
@@ -94,10 +95,10 @@ func (t Talk) String() string {
 	return b.String()
 }
 
-// Tell puts together what is told of an agent.
-func Tell(steps int, talks []string) string {
+// Tell puts together what is told of an agent; log is that of TellLog, or empty.
+func Tell(steps int, talks []string, log string) string {
 	talks = slices.Sorted(slices.Values(talks))
-	return fmt.Sprintf("%d steps;%s", steps, strings.Join(talks, ";"))
+	return fmt.Sprintf("%d steps;%s;%s", steps, strings.Join(talks, ";"), log)
 }
 
 // AgentRound is what happened to agents between two looks at them. Each agent is
@@ -141,7 +142,7 @@ func (r AgentRound) Check() (faults []Fault) {
 				case ok && w.At != Shared:
 					may[w.At] = []string{w.Op}
 				case ok && !strings.Contains(r.After[Shared], ","+w.Op+"="):
-					faults = append(faults, faultf("lost", "message %s, which was acknowledged", w.Op))
+					faults = append(faults, faultf("lost", "message or event %s, which was acknowledged", w.Op))
 				}
 			case Fail:
 				if w, ok := tried[l.Op]; ok {

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Agents are the records of agents, by CATEGORY/KEY, and the places of those that are
+// Agents are the records of agents and of their sessions, by CATEGORY/KEY, and the places of those that are
 // in the full-text index.
 type Agents struct {
 	Records map[string]json.RawMessage
@@ -23,6 +23,7 @@ type Agents struct {
 // AgentStats are counts, as a store gives them and as they are found.
 type AgentStats struct {
 	Agents, Conversations, Checkpoints, Messages, Bytes int64
+	Logs, Events                                        int64 // sessions of agents, and what they log
 }
 
 // put takes a record of agents, in the form that sums are taken of.
@@ -167,6 +168,7 @@ func (a *Agents) Check() (AgentStats, []Fault) {
 		w.own(w.agents[au], &st)
 		w.checkpoints(w.agents[au], &st)
 	}
+	w.logs(&st)
 	w.index()
 	return st, w.faults
 }
@@ -223,6 +225,7 @@ func (a *audit) orphans() {
 		class, rest, _ := strings.Cut(key, "/")
 		first, _, _ := strings.Cut(rest, "/")
 		switch {
+		case strings.HasPrefix(category, "session."): // see logs
 		case class == "gone":
 			a.fault("orphan", "%s is still to be removed", at)
 		case category == "agent.fields":

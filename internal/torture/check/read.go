@@ -59,7 +59,7 @@ func Read(ctx context.Context, p Places) (Found, error) {
 }
 
 func (f *Found) put(at string, version uint64, value []byte) {
-	if _, key, _ := strings.Cut(at, "/"); strings.HasPrefix(key, "agent.") {
+	if _, key, _ := strings.Cut(at, "/"); strings.HasPrefix(key, "agent.") || strings.HasPrefix(key, "session.") {
 		if err := f.Agents.put(key, value); err != nil {
 			f.fault("corrupt", "%s is no JSON: %v", at, err)
 		}
