@@ -59,6 +59,13 @@ func TestEveryFlippedBitIsFoundAndNothingOfItIsRestored(t *testing.T) {
 				harmed.objects[name] = bytes.Clone(whole.objects[name])
 				harmed.objects[name][bit/8] ^= 1 << (bit % 8)
 				r := mustRepo(t, harmed, o)
+				object := strings.TrimPrefix(name, m.ID+"/")
+				if object == verifiedObject { // which is a note about the backup, and nothing of it
+					if report, err := r.Verify(t.Context(), m.ID, false); err != nil || !strings.Contains(strings.Join(report.Warnings, "\n"), object) {
+						t.Fatalf("bit %d of %s: %q, %v", bit, name, report.Warnings, err)
+					}
+					continue
+				}
 				to := filepath.Join(t.TempDir(), "to")
 				if _, err := r.Restore(t.Context(), m.ID, RestoreOptions{To: to}); err == nil {
 					t.Fatalf("bit %d of %s: it was restored", bit, name)
@@ -70,12 +77,11 @@ func TestEveryFlippedBitIsFoundAndNothingOfItIsRestored(t *testing.T) {
 				if !unusable(err) {
 					t.Fatalf("bit %d of %s: %v", bit, name, err)
 				}
-				object := strings.TrimPrefix(name, m.ID+"/")
 				partName, _, _ := strings.Cut(object, ".")
 				if !strings.Contains(err.Error(), object) && !strings.Contains(err.Error(), "part "+partName) {
 					t.Fatalf("bit %d of %s: the error does not name it: %v", bit, name, err)
 				}
-				if e, err := r.Latest(t.Context()); object != verifiedObject && err == nil {
+				if e, err := r.Latest(t.Context()); err == nil {
 					t.Fatalf("bit %d of %s: it still counts: %+v", bit, name, e)
 				}
 			}
@@ -159,19 +165,47 @@ func TestDamageThatWasFoundIsToldUntilItIsGone(t *testing.T) {
 }
 
 func TestAMarkThatIsDamagedIsMadeAnew(t *testing.T) {
-	b := newBucket()
-	r := mustRepo(t, b, options(t))
-	m := mustCreate(t, r, newStore(t, t.TempDir()))
-	name := m.ID + "/" + verifiedObject
-	b.objects[name] = append(b.objects[name], ' ')
-	if _, err := r.Verify(t.Context(), m.ID, false); !errors.Is(err, tiers.ErrCorrupt) {
-		t.Fatalf("got %v", err)
-	}
-	if _, err := r.Verify(t.Context(), m.ID, false); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.Latest(t.Context()); err != nil {
-		t.Fatal(err)
+	key := []byte("a key of the backups")
+	for _, c := range []struct {
+		why    string
+		key    []byte
+		change func(text []byte) []byte
+	}{
+		{"it is longer", nil, func(text []byte) []byte { return append(text, ' ') }},
+		{"it is empty", nil, func([]byte) []byte { return nil }},
+		{"a bit of its time is another", nil, func(text []byte) []byte { return bytes.Replace(text, []byte("2026"), []byte("2027"), 1) }},
+		{"a newer version wrote it", nil, func(text []byte) []byte { return bytes.Replace(text, []byte(`"format": 1`), []byte(`"format": 2`), 1) }},
+		{"its signature is another", key, func(text []byte) []byte {
+			at := bytes.Index(text, []byte(`"hmac": "`)) + len(`"hmac": "`)
+			text[at] = "01"[1&(text[at]+1)]
+			return text
+		}},
+	} {
+		t.Run(c.why, func(t *testing.T) {
+			b := newBucket()
+			o := options(t)
+			o.Key = c.key
+			r := mustRepo(t, b, o)
+			m := mustCreate(t, r, newStore(t, t.TempDir()))
+			name := m.ID + "/" + verifiedObject
+			b.objects[name] = c.change(bytes.Clone(b.objects[name]))
+			if e, err := r.Show(t.Context(), m.ID); err != nil || e.Err != nil || e.Note == nil || !e.Verified.IsZero() {
+				t.Errorf("the list says %+v, %v", e, err)
+			}
+			if _, err := r.Latest(t.Context()); !errors.Is(err, tiers.ErrNotFound) || !strings.Contains(err.Error(), "backup verify "+m.ID) {
+				t.Errorf("before it is verified: %v", err)
+			}
+			report, err := r.Verify(t.Context(), m.ID, false)
+			if err != nil || !strings.Contains(strings.Join(report.Warnings, "\n"), verifiedObject) {
+				t.Fatalf("%q, %v", report.Warnings, err)
+			}
+			if e, err := r.Latest(t.Context()); err != nil || e.ID != m.ID || e.Note != nil {
+				t.Errorf("afterwards: %+v, %v", e, err)
+			}
+			if report, err := r.Verify(t.Context(), m.ID, false); err != nil || len(report.Warnings) > 0 {
+				t.Errorf("again: %q, %v", report.Warnings, err)
+			}
+		})
 	}
 }
 

@@ -28,6 +28,10 @@ type Entry struct {
 	// Damaged is what the last verification found wrong, in words. The backup does not
 	// count until another one finds it whole.
 	Damaged string
+	// Note is why what the last verification noted can't be used, such as that it is
+	// damaged itself. That is no damage of the backup, which counts as not verified until
+	// a verification notes it anew.
+	Note error
 }
 
 // List yields the published backups, the newest first. One with a damaged manifest is
@@ -122,7 +126,7 @@ func (r *Repo) entry(ctx context.Context, id string, objects map[string]int64) (
 	case err == nil:
 		e.Verified, e.Rehearsed = v.Verified, v.Rehearsed
 	case unusable(err):
-		e.Err = err
+		e.Note = err
 	case errors.Is(err, fs.ErrNotExist): // taken away meanwhile
 	default:
 		return Entry{}, err
@@ -231,11 +235,14 @@ func (r *Repo) Kept(ctx context.Context) ([]Kept, error) {
 // Kept answers what retention needs to know of the backup, as [Repo.Kept] does.
 func (e *Entry) Kept() Kept {
 	k := Kept{ID: e.ID, Created: e.Manifest.Created, Verified: e.Verified, Bytes: e.Manifest.Bytes(), Store: e.Manifest.Store}
-	switch {
-	case errors.Is(e.Err, ErrKey), errors.Is(e.Err, tiers.ErrUnsupported):
-		k.Verified, k.Unjudged = time.Time{}, strings.Join(strings.Fields(e.Err.Error()), " ")
-	case e.Err != nil:
+	if e.Err != nil {
 		k.Verified = time.Time{}
+	}
+	for _, err := range []error{e.Err, e.Note} {
+		if errors.Is(err, ErrKey) || errors.Is(err, tiers.ErrUnsupported) {
+			k.Unjudged = strings.Join(strings.Fields(err.Error()), " ")
+			break
+		}
 	}
 	return k
 }

@@ -355,7 +355,7 @@ func (m *Manifest) check() error {
 			}
 		}
 		if !slices.Equal(p.Encoding, []string{encodingZstd}) && !slices.Equal(p.Encoding, []string{encodingZstd, encodingAge}) {
-			return bad("part %s is encoded by %v", p.Name, p.Encoding)
+			return bad("part %s is encoded by %.80q", p.Name, strings.Join(p.Encoding, ", "))
 		}
 		names[p.Name], objects[p.Object], paths[strings.ToLower(p.Path)] = true, true, true
 	}

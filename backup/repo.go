@@ -53,6 +53,9 @@ type Options struct {
 	DecodeFile func(ctx context.Context, name string, body io.Reader) error
 	// Temp is the directory for what is unpacked to be looked at; "": the system's.
 	Temp string
+	// Owner tells stores apart that share that directory, such as by their data
+	// directory: [Repo.LeftBehind] answers what the runs of this one left. "": all.
+	Owner string
 	// Abandoned is for how long a backup may be under way; 0: DefaultAbandoned.
 	Abandoned time.Duration
 	Clock     tiers.Clock // nil: tiers.SystemClock
@@ -204,7 +207,7 @@ func (r *Repo) temp() (dir string, remove func() error, err error) {
 			return "", nil, err
 		}
 	}
-	return newScratch(parent)
+	return newScratch(parent, r.ownPrefix())
 }
 
 // fail completes an error.

@@ -1,6 +1,8 @@
 package backup
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"io/fs"
 	"os"
@@ -30,8 +32,8 @@ func (r *Repo) scratchParent() (string, error) {
 
 // newScratch makes a directory of our own, which is locked from its first moment. What
 // it holds is not encrypted, so that a sweep removes it when its owner was killed.
-func newScratch(parent string) (dir string, remove func() error, err error) {
-	f, err := os.CreateTemp(parent, scratchPrefix+"*"+scratchLock)
+func newScratch(parent, prefix string) (dir string, remove func() error, err error) {
+	f, err := os.CreateTemp(parent, prefix+"*"+scratchLock)
 	if err != nil {
 		return "", nil, err
 	}
@@ -51,23 +53,33 @@ func newScratch(parent string) (dir string, remove func() error, err error) {
 	return dir, remove, nil
 }
 
-// LeftBehind answers the temporary directories whose owners were killed. They hold
-// stores that are not encrypted. Making, verifying and restoring a backup removes them,
-// and so does [Repo.Sweep].
+// ownPrefix begins the names of the temporary directories of the store.
+func (r *Repo) ownPrefix() string {
+	if r.o.Owner == "" {
+		return scratchPrefix
+	}
+	sum := sha256.Sum256([]byte(r.o.Owner))
+	return scratchPrefix + hex.EncodeToString(sum[:8]) + "-"
+}
+
+// LeftBehind answers the temporary directories whose users were killed; with
+// [Options.Owner], those of that store. They hold stores that are not encrypted. Making,
+// verifying and restoring a backup removes them, and so does [Repo.Sweep].
 func (r *Repo) LeftBehind() (dirs []string, err error) {
-	err = r.abandoned(func(dir string) error {
+	err = r.abandoned(r.ownPrefix(), func(dir string) error {
 		dirs = append(dirs, dir)
 		return nil
 	})
 	return dirs, err
 }
 
-// Sweep removes what [Repo.LeftBehind] answers. What belongs to others stays.
-func (r *Repo) Sweep() error { return r.abandoned(os.RemoveAll) }
+// Sweep removes what [Repo.LeftBehind] answers for any store. What is in use, or belongs
+// to others, stays.
+func (r *Repo) Sweep() error { return r.abandoned(scratchPrefix, os.RemoveAll) }
 
-// abandoned calls do with each temporary directory that nobody uses, and holds its
-// lock meanwhile.
-func (r *Repo) abandoned(do func(dir string) error) error {
+// abandoned calls do with each temporary directory of a prefix that nobody uses, and
+// holds its lock meanwhile.
+func (r *Repo) abandoned(prefix string, do func(dir string) error) error {
 	parent, err := r.scratchParent()
 	if err != nil {
 		return err
@@ -78,7 +90,7 @@ func (r *Repo) abandoned(do func(dir string) error) error {
 	}
 	var errs []error
 	for _, e := range all {
-		if e.IsDir() && strings.HasPrefix(e.Name(), scratchPrefix) {
+		if e.IsDir() && strings.HasPrefix(e.Name(), prefix) {
 			errs = append(errs, claim(filepath.Join(parent, e.Name()), do))
 		}
 	}

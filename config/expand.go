@@ -107,7 +107,7 @@ func (p piece) value(dir string, lookup func(string) (string, bool)) (value, nam
 	case !filepath.IsAbs(path):
 		path = filepath.Join(dir, path)
 	}
-	b, err := readFile(path, maxSecret)
+	b, err := readRegular(path, maxSecret)
 	if err != nil {
 		return "", "", fmt.Sprintf("the file %s %s", p.argument, readProblem(err))
 	}

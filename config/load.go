@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"gopkg.in/yaml.v3"
 )
@@ -29,11 +30,45 @@ func Load(path string, opts ...Option) (*Config, error) {
 	return Parse(b, append([]Option{Source(path)}, opts...)...)
 }
 
+// readRegular reads a file that is one: a pipe would be waited for, and a device has no
+// end. Links are followed.
+func readRegular(path string, limit int64) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) //nolint:gosec // the file that the user names
+	if err != nil {
+		return nil, err
+	}
+	st, err := f.Stat()
+	if err == nil && !st.Mode().IsRegular() {
+		err = fmt.Errorf("it is %s: name a regular file", whatIs(st.Mode()))
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return readAll(f, limit)
+}
+
+func whatIs(m fs.FileMode) string {
+	switch {
+	case m.IsDir():
+		return "a directory"
+	case m&fs.ModeNamedPipe != 0:
+		return "a pipe"
+	case m&fs.ModeDevice != 0:
+		return "a device"
+	}
+	return "no file"
+}
+
 func readFile(path string, limit int64) ([]byte, error) {
 	f, err := os.Open(path) //nolint:gosec // the file that the user names
 	if err != nil {
 		return nil, err
 	}
+	return readAll(f, limit)
+}
+
+// readAll reads a file to its end and closes it.
+func readAll(f *os.File, limit int64) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err = errors.Join(err, f.Close()); err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -152,6 +153,9 @@ func TestVariablesAndFilesAreExpandedInValues(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if err := errors.Join(os.Symlink(filepath.Join("rel", "pw"), filepath.Join(dir, "link")), syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
 	vars := env(map[string]string{"A": "a", "EMPTY": "", "PW": "p$w #:@/ ü", "LOOP": "${env:A}", "HOME": dir})
 	for _, c := range []struct{ why, value, want string }{
 		{"a variable", "${env:A}", "a"},
@@ -170,6 +174,10 @@ func TestVariablesAndFilesAreExpandedInValues(t *testing.T) {
 		{"a file in the home directory", "${file:~/pw}", "p$a:b #c"},
 		{"a file beside the configuration", "${file:rel/pw}", "r"},
 		{"a huge file", "${file:big}", "error: redis.password: the file big can't be read: has more than 65536 bytes"},
+		{"a file at the end of a link", "${file:link}", "r"},
+		{"a directory", "${file:rel}", "error: redis.password: the file rel can't be read: it is a directory: name a regular file"},
+		{"a device", "${file:/dev/zero}", "error: redis.password: the file /dev/zero can't be read: it is a device: name a regular file"},
+		{"a pipe that nobody writes to", "${file:pipe}", "error: redis.password: the file pipe can't be read: it is a pipe: name a regular file"},
 		{"an unset variable", "${env:NONE}", "error: redis.password: the variable NONE is not set: set it, or write ${env:NONE:-default}"},
 	} {
 		t.Run(c.why, func(t *testing.T) {

@@ -22,13 +22,18 @@ func BackupAllowEmpty() BackupOption {
 }
 
 // Existing tells whether the store is there, without opening or making it: one that is
-// not is [ErrNoStore]. Of drivers whose store is no file here it knows nothing, and
-// answers nil.
+// not is [ErrNoStore], and one whose database is the memory of a process, which no other
+// can look into, tiers.ErrUnsupported. Of drivers whose store is no file here it knows
+// nothing, and answers nil.
 func (b *Backups) Existing() error {
 	if b.core.plan.Config().Database.Driver != "sqlite" || b.core.onServer() {
 		return nil
 	}
 	path := b.places()["database"]
+	if b.core.plan.Config().SQLite.Path == ":memory:" {
+		return named("backup", tiers.Hint(fmt.Errorf("%w: sqlite.path keeps the database in the memory of its process, so there is nothing here to back up", tiers.ErrUnsupported),
+			"name a file under sqlite.path"))
+	}
 	_, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = tiers.Hint(fmt.Errorf("%w: %s is not there, so there is nothing to back up", ErrNoStore, path),

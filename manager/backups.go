@@ -125,7 +125,7 @@ func newBackups(ctx context.Context, c *core) (*Backups, error) {
 		old[i] = []byte(text)
 	}
 	b.repo, err = backup.Open(bucket, backup.Options{
-		Recipients: plan.Recipients, Identities: identities, Key: []byte(plan.SigningKey), OldKeys: old, Temp: plan.Temp,
+		Recipients: plan.Recipients, Identities: identities, Key: []byte(plan.SigningKey), OldKeys: old, Temp: plan.Temp, Owner: c.plan.DataDir,
 		Copies: c.copies(), Decode: c.decodes, Clock: c.clock,
 	})
 	if err != nil {

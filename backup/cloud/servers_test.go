@@ -156,7 +156,8 @@ func TestCredentialsAreRenewedAfterTheOpening(t *testing.T) {
 	}
 	t.Setenv("STORAGE_EMULATOR_HOST", "")
 	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", file)
-	b := open(t, "gs://bucket?universe_domain=googleapis.com") // the driver keeps credentials for each
+	_, port, _ := net.SplitHostPort(server.Listener.Addr().String())
+	b := open(t, "gs://bucket?universe_domain=of"+port+".example") // the driver keeps the credentials of each
 	before := given
 	for _, err := range b.List(t.Context(), "") {
 		t.Error(err)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sagestore/sagestore/backup"
 	"github.com/sagestore/sagestore/manager"
+	"github.com/sagestore/sagestore/tiers"
 )
 
 func (a *app) backupCommand() *cobra.Command {
@@ -191,7 +192,10 @@ What happens is logged to standard error.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			log := slog.New(slog.NewTextHandler(a.err, nil))
 			return a.withBackups(c.Context(), func(b *manager.Backups) error {
-				if err := b.Existing(); err != nil { // it may be made later
+				switch err := b.Existing(); {
+				case errors.Is(err, tiers.ErrUnsupported):
+					return err
+				case err != nil: // it may be made later
 					log.Warn("no backup can be made yet", "error", err)
 				}
 				s, err := b.Status(c.Context())

@@ -48,6 +48,7 @@ type backupEntry struct {
 	Verified  time.Time `json:"verified,omitzero"`
 	Rehearsed bool      `json:"rehearsed"`
 	Error     string    `json:"error,omitempty"`
+	Note      string    `json:"note,omitempty"` // why what the last verification noted can't be used
 }
 
 func entryOfBackup(e backup.Entry) backupEntry {
@@ -66,6 +67,8 @@ func entryOfBackup(e backup.Entry) backupEntry {
 		out.Error = misfit.Words(e.Err)
 	case e.Damaged != "":
 		out.Error = "found damaged: " + e.Damaged
+	case e.Note != nil:
+		out.Note = misfit.Words(e.Note)
 	}
 	return out
 }
@@ -75,6 +78,8 @@ func (e backupEntry) state() string {
 	switch {
 	case e.Error != "":
 		return "can't be used: " + e.Error
+	case e.Note != "":
+		return "not verified: the note of the last verification can't be used: " + e.Note
 	case e.Verified.IsZero():
 		return "not verified"
 	case e.Rehearsed:
