@@ -9,6 +9,7 @@ look() {
 	command -v redis-server >/dev/null || missing+=(redis-server)
 	command -v strace >/dev/null || missing+=(strace)
 	compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || command -v postgres >/dev/null || missing+=(postgresql)
+	command -v pgbouncer >/dev/null || [[ -x /usr/sbin/pgbouncer ]] || missing+=(pgbouncer)
 	command -v openssl >/dev/null || missing+=(openssl)
 	command -v cc >/dev/null || command -v gcc >/dev/null || missing+=(gcc libc6-dev)
 }

@@ -38,6 +38,7 @@ const (
 	codeNoSchema       = "3F000"
 	codeUnknownSetting = "42704"
 	codeUnsupported    = "0A000"
+	codeProtocol       = "08P01" // PgBouncer's word for it
 )
 
 // codeOf answers the SQLSTATE of an error of the server's, "" for any other error.
@@ -113,7 +114,7 @@ func ofServer(err error, code, place, schema string) error {
 		return as(tiers.ErrUnavailable, "the server ended a statement that took longer than statement_timeout")
 	case codeNoPrepared, codeDoubledName:
 		return as(tiers.ErrUnavailable, "a pooler stands in between that does not keep prepared statements: set postgres.pooler: true")
-	case codeUnknownSetting, codeUnsupported:
+	case codeUnknownSetting, codeUnsupported, codeProtocol:
 		if strings.Contains(err.Error(), "startup parameter") {
 			return as(tiers.ErrUnavailable, "a pooler stands in between that takes no settings: set postgres.pooler: true")
 		}
