@@ -19,6 +19,7 @@ type table struct {
 	columns []column
 	rows    [][]string
 	whole   bool // nothing is cut or left out where there is no terminal
+	bare    bool // without titles
 }
 
 type column struct {
@@ -100,7 +101,9 @@ func (t *table) text(width int) string {
 	for i, c := range t.columns {
 		titles[i] = c.title
 	}
-	line(titles)
+	if !t.bare {
+		line(titles)
+	}
 	for _, row := range t.rows {
 		line(row)
 	}
@@ -125,7 +128,7 @@ func (t *table) barred(width int) *table {
 		numbers[i], _ = strconv.ParseInt(row[last], 10, 64) // 0 for what is none
 		most = max(most, numbers[i])
 	}
-	drawn := &table{columns: slices.Clone(t.columns)}
+	drawn := &table{bare: t.bare, columns: slices.Clone(t.columns)}
 	drawn.columns[last] = column{title: t.columns[last].title}
 	for i, row := range t.rows {
 		length := int(float64(room) * float64(numbers[i]) / float64(most))
@@ -139,7 +142,7 @@ func (t *table) barred(width int) *table {
 
 // without is the table without a column.
 func (t *table) without(i int) *table {
-	out := &table{whole: t.whole, columns: slices.Delete(slices.Clone(t.columns), i, i+1)}
+	out := &table{whole: t.whole, bare: t.bare, columns: slices.Delete(slices.Clone(t.columns), i, i+1)}
 	for _, row := range t.rows {
 		out.rows = append(out.rows, slices.Delete(slices.Clone(row), i, i+1))
 	}

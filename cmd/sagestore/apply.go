@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -321,12 +320,12 @@ func (a *app) printResults(results []result, s txSummary) error {
 		}
 		return a.printLine(s)
 	}
-	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
+	t := table{whole: true, bare: true, columns: []column{{}, {spare: 1}, {shrink: true, spare: 2}, {shrink: true, least: 12}, {shrink: true, least: 16}}} // the line names it
 	for i := range results {
 		r := &results[i]
-		_, _ = fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", r.Line, r.Op, inNamespace(r.Namespace, r.Category), shown(r.Key), r.text(s.DryRun))
+		t.add(fmt.Sprint(r.Line), r.Op, inNamespace(r.Namespace, r.Category), shown(r.Key), r.text(s.DryRun))
 	}
-	if err := w.Flush(); err != nil {
+	if err := a.printTable(t); err != nil {
 		return err
 	}
 	if s.DryRun {

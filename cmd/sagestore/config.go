@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -123,20 +122,25 @@ from, such as file and line. Secrets are hidden.`,
 			if a.json {
 				return a.printJSON(settings)
 			}
-			w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
-			_, _ = fmt.Fprintln(w, "SETTING\tVALUE\tSOURCE")
-			for _, s := range settings {
-				value := s.Value
-				if s.Note != "" {
-					value += " (" + s.Note + ")"
-				}
-				_, _ = fmt.Fprintf(w, "%s\t%s\t%s\n", s.Path, value, s.Source)
-			}
-			return w.Flush()
+			return a.printSettings(settings)
 		},
 	}
 	c.Flags().BoolVar(&a.json, "json", false, "print JSON")
 	return c
+}
+
+func (a *app) printSettings(settings []config.Setting) error {
+	t := table{whole: true, columns: []column{
+		{title: "SETTING", shrink: true, least: 24}, {title: "VALUE", shrink: true, least: 12}, {title: "SOURCE", shrink: true, least: 16, spare: 1},
+	}}
+	for _, s := range settings {
+		value := s.Value
+		if s.Note != "" {
+			value += " (" + s.Note + ")"
+		}
+		t.add(s.Path, value, s.Source)
+	}
+	return a.printTable(t)
 }
 
 func (a *app) configSchemaCommand() *cobra.Command {

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"github.com/google/uuid"
@@ -42,7 +42,7 @@ value, and the error that keeps them. It tries once before to apply them.`,
 				if a.json {
 					return a.printPendingLines(c.Context(), m, tier)
 				}
-				return a.printPending(c.Context(), m, tier)
+				return a.printPending(m.PendingWrites(c.Context(), tier))
 			})
 		},
 	}
@@ -93,10 +93,12 @@ func (a *app) printPendingLines(ctx context.Context, m *manager.Manager, tier st
 	return nil
 }
 
-func (a *app) printPending(ctx context.Context, m *manager.Manager, tier string) error {
-	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(w, "TIER\tCATEGORY\tKEY\tOP\tVERSION\tSINCE\tBYTES\tWHY")
-	for p, err := range m.PendingWrites(ctx, tier) {
+func (a *app) printPending(writes iter.Seq2[manager.PendingWrite, error]) error {
+	t := table{whole: true, columns: []column{
+		{title: "TIER", spare: 2}, {title: "CATEGORY"}, {title: "KEY"}, {title: "OP"}, {title: "VERSION", spare: 5},
+		{title: "SINCE", spare: 3}, {title: "BYTES", spare: 4}, {title: "WHY", shrink: true, least: 16, spare: 1},
+	}}
+	for p, err := range writes {
 		if err != nil {
 			return err
 		}
@@ -104,10 +106,9 @@ func (a *app) printPending(ctx context.Context, m *manager.Manager, tier string)
 		if why == "" {
 			why = "it is on its way"
 		}
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%d\t%s\n",
-			p.Tier, inNamespace(p.Namespace, p.Category), shown(p.Key), p.Op, p.Version, instant(p.Since), p.Bytes, shown(why))
+		t.add(p.Tier, inNamespace(p.Namespace, p.Category), shown(p.Key), p.Op, fmt.Sprint(p.Version), instant(p.Since), fmt.Sprint(p.Bytes), shown(why))
 	}
-	return w.Flush()
+	return a.printTable(t)
 }
 
 func (a *app) journalRetryCommand() *cobra.Command {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sagestore/sagestore/agent"
 	"github.com/sagestore/sagestore/backup"
+	"github.com/sagestore/sagestore/config"
 	"github.com/sagestore/sagestore/manager"
 	"github.com/sagestore/sagestore/session"
 )
@@ -32,6 +33,11 @@ func TestWhatIsPrintedFitsTheTerminal(t *testing.T) {
 		Created: at, Took: time.Second, Store: "0123456789", Parts: []backup.PartInfo{{Name: "database"}},
 	}}}
 	event := session.Event{Seq: 12, Time: at, Method: "user.prompt.submit", Turn: "turn-001", Params: json.RawMessage(`{"prompt":"where is the order that I placed last week, and why is it late"}`)}
+	pending := func(yield func(manager.PendingWrite, error) bool) {
+		yield(manager.PendingWrite{Tier: "cache", Category: "session.history", Key: "s-1/000001", Op: "save", Version: 1767323045000000, Since: at, Bytes: 12, Cause: "dial tcp 127.0.0.1:6379: connect: connection refused, since the server is away"}, nil)
+	}
+	settings := []config.Setting{{Path: "backup.destination.schedule.window", Value: "every night from half past two until six", Source: "/etc/sagestore/production.yaml:128"}}
+	results := []result{{Line: 12, Op: "save", Namespace: "acme", Category: "session.history", Key: "s-1/turn-000001", Result: "saved", Version: 1}}
 	talk := &agent.Conversation{
 		ID: "conversation-0123456789", AgentID: "support", Title: "Where is the order that I placed last week, and why is it late", Created: at, LastMessage: at, Count: 1,
 		Messages: []agent.Message{{Seq: 7, At: at, Role: agent.Assistant, Content: "It is on its way to you, and should be there tomorrow before noon."}},
@@ -56,6 +62,21 @@ func TestWhatIsPrintedFitsTheTerminal(t *testing.T) {
 			40:  {"ID                         STATE", "20260102T030405.000Z-0a1b  verified"},
 			80:  {"ID                         CREATED               STORE     SIZE  STATE", "20260102T030405.000Z-0a1b  2026-01-02T03:04:05Z  01234567  0 B   verified"},
 			120: {"ID                         CREATED               STORE     RECORDS  SIZE  STORED  TOOK  STATE"},
+		}},
+		{"journal list", func(a *app) error { return a.printPending(pending) }, map[int][]string{
+			40:  {"CATEGORY         KEY         OP", "session.history  s-1/000001  save"},
+			80:  {"TIER   CATEGORY         KEY         OP    SINCE                 WHY", "cache  session.history  s-1/000001  save  2026-01-02T03:04:05Z  dial tcp 127.0.…"},
+			120: {"TIER   CATEGORY         KEY         OP    VERSION           SINCE                 BYTES  WHY"},
+		}},
+		{"config show", func(a *app) error { return a.printSettings(settings) }, map[int][]string{
+			40:  {"SETTING                   VALUE", "backup.destination.sche…  every night f…"},
+			80:  {"SETTING                    VALUE                      SOURCE", "backup.destination.sched…  every night from half pa…  /etc/sagestore/production…"},
+			120: {"backup.destination.schedule.window  every night from half past two until six  /etc/sagestore/production.yaml:128"},
+		}},
+		{"apply", func(a *app) error { return a.printResults(results, txSummary{Transaction: "t-1"}) }, map[int][]string{
+			40:  {"12  save  s-1/turn-000001  version 1", "transaction t-1"},
+			80:  {"12  save  acme:session.history  s-1/turn-000001  version 1"},
+			120: {"12  save  acme:session.history  s-1/turn-000001  version 1", "transaction t-1"},
 		}},
 		{"event list", func(a *app) error { return a.printEvent(event) }, map[int][]string{
 			40:  {"    12  user.prompt.submit  where is th…"},

@@ -205,7 +205,8 @@ func (f *Found) readTree(base, tier, ending string, unsynced bool) error {
 			f.fault("leftover", "%s/%s is no record", tier, rel)
 			return nil
 		}
-		at := tier + "/" + strings.TrimSuffix(filepath.ToSlash(rel), ending)
+		// Of what a name escapes, keys have nothing here but the percent sign of notes.
+		at := tier + "/" + strings.ReplaceAll(strings.TrimSuffix(filepath.ToSlash(rel), ending), "%25", "%")
 		return f.readFile(path, at, tier == "cache", unsynced)
 	})
 	if errors.Is(err, fs.ErrNotExist) {
