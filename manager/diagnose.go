@@ -58,6 +58,7 @@ func (m *Manager) Diagnose(ctx context.Context) []tiers.Finding {
 	all = append(all, c.diagnoseNear(ctx)...)
 	all = append(all, c.changedTTLs()...)
 	all = append(all, c.unlisted()...)
+	all = append(all, c.diagnoseKeys(ctx)...)
 	all = append(all, c.diagnoseBackups(ctx)...)
 	for _, w := range c.plan.Warnings() {
 		all = append(all, tiers.Finding{OK: true, Subject: "configuration", Message: w.String(), Hint: "see docs/CONFIG.md"})
