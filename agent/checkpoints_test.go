@@ -232,10 +232,7 @@ func TestOrderOfCheckpointsIsThatOfTheirMaking(t *testing.T) {
 		p.Max = 100
 		ok(t, s.SetCheckpoints(p))
 		talk(t, s, "a", "one")
-		n := 8
-		if inFull(t) {
-			n = 50
-		}
+		const n = 50
 		var made []string
 		for i := range n {
 			made = append(made, must(s.Checkpoint(ctx, agent.CheckpointInfo{AgentID: "a", Name: fmt.Sprint(i)}))(t).ID)
@@ -382,10 +379,7 @@ func TestConcurrentCheckpointsAreAllMade(t *testing.T) {
 		ctx := t.Context()
 		c := talk(t, h.Store, "a", "one")
 		var wg sync.WaitGroup
-		callers := 10
-		if inFull(t) || strings.HasSuffix(t.Name(), "/database") { // on disk as well
-			callers = 50
-		}
+		const callers = 50
 		p := manager.ConfigOf(h.m).Checkpoints
 		p.Max = callers
 		ok(t, h.SetCheckpoints(p))
@@ -601,7 +595,7 @@ func TestSoundCheckpointNeverFailsItsCheck(t *testing.T) {
 				must(h.AppendMessage(ctx, c.ID, m))(t)
 			}
 			made := must(h.Checkpoint(ctx, agent.CheckpointInfo{AgentID: "a", Metadata: words}))(t)
-			if i == 5 {
+			if i == 5 || inFull(t) {
 				h.reopen()
 			}
 			must(h.Restore(ctx, "a", made.ID, agent.RestoreOptions{NoRecovery: i%2 == 0}))(t)

@@ -119,10 +119,11 @@ func eachAt(t *testing.T, test func(t *testing.T, h *house, clock *sagetest.Cloc
 	}
 }
 
-// inFull tells whether many callers do much, as they do in memory, or some of it.
+// inFull tells whether many callers do much, as they do in memory and, with
+// SAGESTORE_FULL=true, everywhere, or some of it.
 func inFull(t *testing.T) bool {
 	t.Helper()
-	return strings.HasSuffix(t.Name(), "/memory")
+	return strings.HasSuffix(t.Name(), "/memory") || os.Getenv("SAGESTORE_FULL") == "true"
 }
 
 func driversOf(cfg *config.Config) tiers.Drivers {
