@@ -12,6 +12,7 @@ import (
 
 	"github.com/sagestore/sagestore/agent"
 	"github.com/sagestore/sagestore/config"
+	"github.com/sagestore/sagestore/internal/routetest"
 	"github.com/sagestore/sagestore/manager"
 	"github.com/sagestore/sagestore/sagetest"
 	"github.com/sagestore/sagestore/tiers"
@@ -281,7 +282,7 @@ func onDatabase(t testing.TB, dir string, change func(c *config.Config)) *manage
 	if change != nil {
 		change(cfg)
 	}
-	return must(manager.Open(context.WithoutCancel(t.Context()), cfg, embedded.Tiers()))(t)
+	return must(manager.Open(context.WithoutCancel(t.Context()), cfg, routetest.Drivers(embedded.Tiers())))(t)
 }
 
 func TestMessagesThatCameAnotherWayAreFound(t *testing.T) {

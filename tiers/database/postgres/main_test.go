@@ -57,7 +57,7 @@ func everything() []tiertest.Capability {
 	return []tiertest.Capability{
 		tiertest.Applier, tiertest.Batcher, tiertest.AtomicBatch, tiertest.Exister, tiertest.Toucher, tiertest.Sweeper,
 		tiertest.Pinger, tiertest.Statser, tiertest.Counter, tiertest.Describer, tiertest.Diagnoser, tiertest.Snapshotter,
-		tiertest.Searcher,
+		tiertest.Searcher, tiertest.TopSearcher,
 	}
 }
 

@@ -71,7 +71,7 @@ func checkCodec(name string) error {
 
 // found is what a record is to be found by, as the server reads it.
 type found struct {
-	words string // separated by spaces
+	words string // see entryWords
 	grams string // an array of numbers, as a literal
 }
 
@@ -105,8 +105,6 @@ func packIndex(r *tiers.Record) (*found, error) {
 	if err := r.Index.Check(); err != nil {
 		return nil, err
 	}
-	words := slices.Clone(r.Index.Words)
-	slices.Sort(words)
 	var b strings.Builder
 	b.WriteByte('{')
 	for i, g := range gramsOf(r.Index.Text) {
@@ -116,7 +114,7 @@ func packIndex(r *tiers.Record) (*found, error) {
 		b.WriteString(strconv.FormatInt(g, 10))
 	}
 	b.WriteByte('}')
-	return &found{words: strings.Join(slices.Compact(words), " "), grams: b.String()}, nil
+	return &found{words: entryWords(r.Index), grams: b.String()}, nil
 }
 
 // gramsOf are the parts of three characters of a text, each as a number, in order and

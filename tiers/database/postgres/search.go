@@ -12,21 +12,16 @@ import (
 var _ tiers.Searcher = (*Tier)(nil)
 
 // The index is one inverted index (GIN) over two arrays that stand in the row itself:
-// the words as they come, and every three characters of the text. So it can't differ
+// the words with their grades, and every three characters of the text. So it can't differ
 // from the records, and what has none pays nothing for it. A dictionary of PostgreSQL
 // would fold and drop words in its own way.
 
 // searchRows is how many records a page of a search yields.
 const searchRows = 1024
 
-var (
-	//nolint:gochecknoglobals // constant
-	search = `SELECT key, version FROM ~.records WHERE namespace = $1 AND category = $2 AND key >= $3 AND key > $4 AND key < $5 AND key <= $6
-		AND ` + liveSQL + nowSQL("$7") + `) AND words IS NOT NULL AND words @> $8::text[] AND grams @> $9::bigint[] ORDER BY key`
-	//nolint:gochecknoglobals // constant
-	unindexed = `SELECT key, version FROM ~.records WHERE namespace = $1 AND category = $2 AND key >= $3 AND key > $4 AND key < $5 AND key <= $6
+//nolint:gochecknoglobals // constant
+var unindexed = `SELECT key, version FROM ~.records WHERE namespace = $1 AND category = $2 AND key >= $3 AND key > $4 AND key < $5 AND key <= $6
 		AND ` + liveSQL + nowSQL("$7") + `) AND words IS NULL ORDER BY key `
-)
 
 const loadGaps = `SELECT value FROM ~.counters WHERE name = 'unindexed'`
 
@@ -37,21 +32,16 @@ func scanFound(row pgx.CollectableRow) (f tiers.Found, err error) {
 	return f, err
 }
 
-// Search implements tiers.Searcher. It finds all at once, as the index does, and
-// yields them by key.
+// Search implements tiers.Searcher. It finds all at once, as the index does.
 func (t *Tier) Search(ctx context.Context, s tiers.Search) iter.Seq2[tiers.Found, error] {
 	space := tiers.Key{Namespace: s.Namespace, Category: s.Category}
 	if err := s.Check(); err != nil {
 		return tiers.Failed[tiers.Found](t.fail("search", space, err))
 	}
 	return func(yield func(tiers.Found, error) bool) {
-		sp := spanOf(tiers.Query{Prefix: s.Prefix})
-		words := s.Words
-		if words == nil {
-			words = []string{}
-		}
-		args := append(append([]any{s.Namespace, s.Category}, sp.args()...), t.now(), words, gramsOf(s.Part))
-		all, err := ask(ctx, t, scanFound, search, args...)
+		l, sp := t.look(s)
+		query := `SELECT key, version` + foundWhere + l.anyGrade()
+		all, err := ask(ctx, t, scanFound, query, l.args...)
 		if err != nil {
 			yield(tiers.Found{}, t.failed("search", space, err))
 			return
