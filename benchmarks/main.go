@@ -39,7 +39,7 @@ func run(ctx context.Context) error {
 	backupMiB := flag.Int64("backup", 0, "measure backups of a store of so many MiB, and nothing else")
 	agents := flag.Int("agents", 0, "measure agents with so many messages and checkpoints, such as 100000, and nothing else")
 	processes := flag.Bool("processes", false, "measure 1, 2 and 4 processes on one PostgreSQL, and nothing else")
-	rtt := flag.Duration("rtt", 0, "how much longer a round trip to Redis takes, as over a network")
+	rtt := flag.Duration("rtt", 0, "how much longer a round trip to Redis and PostgreSQL takes, as over a network")
 	cpu := flag.String("cpuprofile", "", "write a profile there")
 	flag.Parse()
 	match, err := regexp.Compile(*only)
@@ -88,7 +88,7 @@ func run(ctx context.Context) error {
 
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "work\tagainst\tours\traw\tmeasured (low to high)\tmust\taim\t")
-	for i, c := range comparisons(server) {
+	for i, c := range comparisons(server, *rtt) {
 		if !match.MatchString(c.work) {
 			continue
 		}
@@ -110,7 +110,7 @@ func run(ctx context.Context) error {
 	return w.Flush()
 }
 
-func comparisons(redisURL string) []comparison {
+func comparisons(redisURL string, rtt time.Duration) []comparison {
 	all := append(memoryComparisons(), managerComparisons()...)
 	all = append(all, databaseComparisons()...)
 	all = append(all, fileComparisons()...)
@@ -121,7 +121,7 @@ func comparisons(redisURL string) []comparison {
 		all = append(all, nearComparisons(redisURL)...)
 	}
 	if pgtest.Installed() {
-		all = append(all, postgresComparisons()...)
+		all = append(all, postgresComparisons(rtt)...)
 	} else {
 		fmt.Fprintln(os.Stderr, "without PostgreSQL: it is not installed")
 	}

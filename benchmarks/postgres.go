@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -15,19 +17,28 @@ const (
 	rawSelect = `SELECT value FROM raw WHERE key = $1`
 )
 
-// postgresComparisons start a server of their own, which syncs, for each line.
-func postgresComparisons() []comparison {
+// postgresComparisons start a server of their own, which syncs, for each line. Both sides
+// find it as far away as rtt says.
+func postgresComparisons(rtt time.Duration) []comparison {
 	open := func(callers int32, mine func(*postgres.Tier) op, raw func(*pgxpool.Pool) op) func(context.Context, string) (op, op, func(), error) {
 		return func(ctx context.Context, _ string) (op, op, func(), error) {
 			srv, err := pgtest.Run(pgtest.Config{})
 			if err != nil {
 				return nil, nil, nil, err
 			}
-			t, err := postgres.Open(ctx, postgres.Config{URL: srv.URL("postgres"), Pool: int(callers)})
+			url, near := srv.URL("postgres"), func() {}
+			if rtt > 0 {
+				addr, end, err := farAway(ctx, srv.Addr(), rtt)
+				if err != nil {
+					return nil, nil, nil, err
+				}
+				url, near = strings.Replace(url, srv.Addr(), addr, 1), end
+			}
+			t, err := postgres.Open(ctx, postgres.Config{URL: url, Pool: int(callers)})
 			if err != nil {
 				return nil, nil, nil, err
 			}
-			cfg, err := pgxpool.ParseConfig(srv.URL("postgres"))
+			cfg, err := pgxpool.ParseConfig(url)
 			if err != nil {
 				return nil, nil, nil, err
 			}
@@ -43,7 +54,7 @@ func postgresComparisons() []comparison {
 				return nil, nil, nil, err
 			}
 			_, err = pool.Exec(ctx, `INSERT INTO raw SELECT key, value FROM sagestore.records`)
-			return mine(t), raw(pool), func() { closer(t)(); pool.Close(); srv.End() }, err
+			return mine(t), raw(pool), func() { closer(t)(); pool.Close(); near(); srv.End() }, err
 		}
 	}
 	save := func(pool *pgxpool.Pool) op {
