@@ -11,7 +11,12 @@ look() {
 	compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || command -v postgres >/dev/null || missing+=(postgresql)
 	command -v pgbouncer >/dev/null || [[ -x /usr/sbin/pgbouncer ]] || missing+=(pgbouncer)
 	command -v openssl >/dev/null || missing+=(openssl)
-	command -v cc >/dev/null || command -v gcc >/dev/null || missing+=(gcc libc6-dev)
+	compiles cc || compiles gcc || missing+=(gcc libc6-dev)
+}
+
+# A compiler may be there without the headers that the race detector needs.
+compiles() {
+	echo '#include <stdlib.h>' | "$1" -E -x c - >/dev/null 2>&1
 }
 
 as_root=()
@@ -50,7 +55,10 @@ install_missing() {
 	# One list that can't be had is no reason to try nothing; nor is one package.
 	"${as_root[@]}" apt-get update -qq >/dev/null || true
 	for package in "${missing[@]}"; do
-		"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+		# dpkg looks for its programs in PATH, which need not have them after a su. Somebody
+		# else may be installing something just now.
+		"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin" \
+			apt-get install -y -qq --no-install-recommends -o DPkg::Lock::Timeout=120 \
 			-o Dpkg::Options::=--force-confold "$package" >/dev/null || echo "can't install $package" >&2
 	done
 	tidy
