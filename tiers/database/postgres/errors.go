@@ -39,6 +39,8 @@ const (
 	codeUnknownSetting = "42704"
 	codeUnsupported    = "0A000"
 	codeProtocol       = "08P01" // PgBouncer's word for it
+	codeIdle           = "25P03" // a transaction did nothing for too long
+	codeTooLong        = "25P04" // or took too long
 )
 
 // codeOf answers the SQLSTATE of an error of the server's, "" for any other error.
@@ -55,8 +57,13 @@ func ended(err error) bool {
 		return false
 	}
 	code := codeOf(err)
+	return code == "" || fatal(code)
+}
+
+// fatal tells whether the server ends the connection with an error of that code.
+func fatal(code string) bool {
 	// Class 57P: an operator or a crash; class 08: the connection itself.
-	return code == "" || strings.HasPrefix(code, "57P") || strings.HasPrefix(code, "08")
+	return strings.HasPrefix(code, "57P") || strings.HasPrefix(code, "08") || code == codeIdle || code == codeTooLong
 }
 
 // dropped tells whether a connection ended that was there before, so that the call may
@@ -69,7 +76,7 @@ func dropped(err error) bool {
 		return false
 	}
 	if code := codeOf(err); code != "" {
-		return strings.HasPrefix(code, "57P") || strings.HasPrefix(code, "08")
+		return fatal(code)
 	}
 	var network net.Error
 	return errors.As(err, &network) || lost(err)
@@ -122,6 +129,8 @@ func ofServer(err error, code, place, schema string) error {
 		return as(tiers.ErrReadOnly, "name the primary in postgres.url, not a replica or a read-only account")
 	case codeNoPrivilege:
 		return as(tiers.ErrReadOnly, "let the account own the schema "+schema+": ALTER SCHEMA "+schema+" OWNER TO ...; to make it takes CREATE on the database")
+	case codeIdle, codeTooLong:
+		return as(tiers.ErrUnavailable, "the server ended a transaction that took too long: try again")
 	case codeDiskFull:
 		return as(tiers.ErrFull, "make room on the disk of "+place)
 	case codeProgramLimit:
