@@ -50,10 +50,15 @@ func TestNobodyWritesWhileAnotherProcessHasTheTurn(t *testing.T) {
 		}
 		_ = tiers.SystemClock().Sleep(t.Context(), wait)
 		for range 3 {
-			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-			_, err = tier.Save(ctx, record("k", "after"), tiers.Cond{})
+			ctx, cancel := context.WithCancel(t.Context())
+			answer := make(chan error, 1)
+			go func() {
+				_, err := tier.Save(ctx, record("k", "after"), tiers.Cond{})
+				answer <- err
+			}()
+			stuck(t, tier, 1, `locktype = 'advisory' AND classid::bigint << 32 | objid::bigint = $1`, lockKey(tier.schema, "writer"))
 			cancel()
-			if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, tiers.ErrCommitUnknown) {
+			if err := <-answer; !errors.Is(err, context.Canceled) || errors.Is(err, tiers.ErrCommitUnknown) {
 				t.Errorf("a save that had no turn answers %v", err)
 			}
 		}
@@ -178,24 +183,29 @@ func TestLostAnswerOfAGroupIsFoundByWhatItHasStored(t *testing.T) {
 	}
 }
 
-// blocked waits until so many statements wait for a lock of a row.
-func blocked(t *testing.T, tier *Tier, n int) {
+// stuck waits until so many statements wait for a lock.
+func stuck(t *testing.T, tier *Tier, n int, which string, args ...any) {
 	t.Helper()
-	const waiting = `SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid)
-		WHERE NOT l.granted AND l.locktype IN ('transactionid', 'tuple') AND a.query LIKE '%' || $1 || '.records%'`
 	clock := tiers.SystemClock()
 	for deadline := clock.Now().Add(time.Minute); ; _ = clock.Sleep(t.Context(), time.Millisecond) {
 		var got int
-		if err := tier.read.QueryRow(t.Context(), waiting, tier.schema).Scan(&got); err != nil {
+		err := tier.read.QueryRow(t.Context(), `SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE NOT l.granted AND `+which, args...).Scan(&got)
+		if err != nil {
 			t.Fatal(err)
 		}
 		if got >= n {
 			return
 		}
 		if clock.Now().After(deadline) {
-			t.Fatalf("%d statements wait for a row, want %d", got, n)
+			t.Fatalf("%d statements wait, want %d", got, n)
 		}
 	}
+}
+
+// blocked waits until a statement waits for a row.
+func blocked(t *testing.T, tier *Tier) {
+	t.Helper()
+	stuck(t, tier, 1, `l.locktype IN ('transactionid', 'tuple') AND a.query LIKE '%' || $1 || '.records%'`, tier.schema)
 }
 
 // holding locks the row of a key as another writer does that is about to replace it.
@@ -228,7 +238,7 @@ func TestGroupThatComesToAKeyLastHasTheHighestVersionOfIt(t *testing.T) {
 		got, err := tier.SaveMany(t.Context(), []tiers.Record{record("a", "1"), record("k", "2"), record("k", "3"), record("z", "4")}, nil)
 		late <- result{got, err}
 	}()
-	blocked(t, tier, 1)
+	blocked(t, tier)
 	// Another group has got its versions since, and is committed first.
 	var top, updated int64
 	err := other.QueryRow(t.Context(), tier.sql(`UPDATE ~.records SET version = setval('~.version', pg_sequence_last_value('~.version') + 1000), updated = updated + 60000000
@@ -273,7 +283,7 @@ func TestManySavesGoOnWhileOneGroupWaitsForTheServer(t *testing.T) {
 		_, err := tier.Save(t.Context(), record("k", "after"), tiers.Cond{})
 		late <- err
 	}()
-	blocked(t, tier, 1)
+	blocked(t, tier)
 	errs := make(chan error, 2*enough)
 	for i := range cap(errs) {
 		go func() {
