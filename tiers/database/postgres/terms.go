@@ -20,7 +20,9 @@ const (
 )
 
 // graded is a word of a grade.
-func graded(word string, grade int) string { return word + string(gradeSign+rune(grade)) }
+func graded(word string, grade int) string {
+	return word + string(gradeSign+rune(grade)) //nolint:gosec // at most tiers.MaxGrade
+}
 
 // ordered stands before the words. As texts compare, so do the orders.
 func ordered(order int64) string { return fmt.Sprintf("%s%012x", orderSign, order) }
