@@ -216,6 +216,9 @@ func holding(t *testing.T, tier *Tier, name string) pgx.Tx {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = tx.Rollback(context.Background()) })
+	if _, err := tx.Exec(t.Context(), "SET LOCAL idle_in_transaction_session_timeout = 0"); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := tx.Exec(t.Context(), tier.sql(`SELECT FROM ~.records WHERE key = $1 FOR UPDATE`), name); err != nil {
 		t.Fatal(err)
 	}
