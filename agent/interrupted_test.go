@@ -45,7 +45,7 @@ func interrupted(t *testing.T, r routing) {
 	s, sessions := agent.New(m), session.New(m)
 	step := int64(1)
 	if r.name == "file" {
-		step = 5 // each is slow there
+		step = 9 // each is slow there
 	}
 	for calls := int64(1); ; calls += step {
 		c := talk(t, s, "a", "one", "two")

@@ -54,6 +54,10 @@ func recoverStore(ctx context.Context, s spec) (err error) {
 	}
 	if s.Store.Agents != "" {
 		st, err := settleAgents(ctx, m)
+		for until := time.Now().Add(drained); errors.Is(err, tiers.ErrUnavailable) && time.Now().Before(until); {
+			time.Sleep(100 * time.Millisecond) // as in sweep
+			st, err = settleAgents(ctx, m)
+		}
 		if err == nil {
 			var b []byte
 			if b, err = json.Marshal(st); err == nil {
