@@ -112,7 +112,8 @@ func interrupted(t *testing.T, r routing) {
 func tendAtLast(t *testing.T, s *agent.Store, refused error) {
 	t.Helper()
 	err := s.Tend(t.Context())
-	for deadline := time.Now().Add(20 * time.Second); errors.Is(err, refused) && time.Now().Before(deadline); {
+	clock := tiers.SystemClock()
+	for deadline := clock.Now().Add(20 * time.Second); errors.Is(err, refused) && clock.Now().Before(deadline); {
 		time.Sleep(5 * time.Millisecond)
 		err = s.Tend(t.Context())
 	}

@@ -36,6 +36,7 @@ func ofSessions(t testing.TB, m *manager.Manager) (all []string) {
 
 func TestSessionsOfAnAgentGoWithIt(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
+		t.Helper()
 		ctx, s := t.Context(), session.New(h.m)
 		isErr(t, s.Start(ctx, session.State{SessionID: "early", AgentID: "a/1"}), tiers.ErrNotFound)
 		ok(t, h.Save(ctx, agent.NewState("a/1", "", "")))

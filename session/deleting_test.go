@@ -231,7 +231,7 @@ func interruptDeletion(t *testing.T, tier string) {
 	defer func() { must(t, m.Close(context.WithoutCancel(ctx))) }()
 	// Its background work would get in the way; closing runs it.
 	s := session.New(m)
-	cuts := map[bool]int{}
+	cuts, clock := map[bool]int{}, tiers.SystemClock()
 	step := int64(1)
 	if tier == "file" {
 		step = 9 // each is slow there
@@ -255,7 +255,7 @@ func interruptDeletion(t *testing.T, tier string) {
 			t.Fatalf("interrupted at call %d there is %+v, %v", calls, info, err)
 		}
 		err = s.Start(ctx, session.State{SessionID: "s", History: []string{"new"}}) // over what is left
-		for deadline := time.Now().Add(10 * time.Second); errors.Is(err, broken) && time.Now().Before(deadline); {
+		for deadline := clock.Now().Add(10 * time.Second); errors.Is(err, broken) && clock.Now().Before(deadline); {
 			time.Sleep(5 * time.Millisecond) // a row that a tier has refused is tried again now and then
 			err = s.Start(ctx, session.State{SessionID: "s", History: []string{"new"}})
 		}
