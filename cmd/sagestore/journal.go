@@ -95,8 +95,7 @@ func (a *app) printPendingLines(ctx context.Context, m *manager.Manager, tier st
 
 func (a *app) printPending(writes iter.Seq2[manager.PendingWrite, error]) error {
 	t := table{whole: true, columns: []column{
-		{title: "TIER", spare: 2}, {title: "CATEGORY"}, {title: "KEY"}, {title: "OP"}, {title: "VERSION", spare: 5},
-		{title: "SINCE", spare: 3}, {title: "BYTES", spare: 4}, {title: "WHY", shrink: true, least: 16, spare: 1},
+		{title: "TIER", spare: 2}, {title: "CATEGORY"}, {title: "KEY"}, {title: "OP"}, {title: "VERSION", spare: 5}, {title: "SINCE", spare: 3}, {title: "BYTES", spare: 4}, {title: "WHY", shrink: true, least: 16, spare: 1},
 	}}
 	for p, err := range writes {
 		if err != nil {

@@ -54,7 +54,7 @@ func recoverStore(ctx context.Context, s spec) (err error) {
 	}
 	if s.Store.Agents != "" {
 		st, err := settleAgents(ctx, m)
-		for until := time.Now().Add(drained); errors.Is(err, tiers.ErrUnavailable) && time.Now().Before(until); {
+		for until := tiers.SystemClock().Now().Add(drained); errors.Is(err, tiers.ErrUnavailable) && tiers.SystemClock().Now().Before(until); {
 			time.Sleep(100 * time.Millisecond) // as in sweep
 			st, err = settleAgents(ctx, m)
 		}
@@ -72,9 +72,9 @@ func recoverStore(ctx context.Context, s spec) (err error) {
 // sweep tries again for a while when a server does not answer in time, as one does on
 // a busy machine.
 func sweep(ctx context.Context, t tiers.Sweeper) error {
-	for until := time.Now().Add(drained); ; {
+	for until := tiers.SystemClock().Now().Add(drained); ; {
 		_, err := t.Sweep(ctx, 10_000)
-		if !errors.Is(err, tiers.ErrUnavailable) || time.Now().After(until) {
+		if !errors.Is(err, tiers.ErrUnavailable) || tiers.SystemClock().Now().After(until) {
 			return err
 		}
 		time.Sleep(100 * time.Millisecond)
