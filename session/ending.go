@@ -159,11 +159,12 @@ func (s *Store) finish(ctx context.Context, to ending) error {
 }
 
 // finishRest does what other calls, or other processes, have left undone of endings and
-// deletions. What needs a tier that is away can wait.
+// deletions. What needs a tier that is away can wait, and so can what there was no time
+// for: it stays noted.
 func (s *Store) finishRest(ctx context.Context) error {
 	err := errors.Join(s.finishAll(ctx), s.books.FinishAll(ctx))
-	if errors.Is(err, tiers.ErrUnavailable) {
-		return nil
+	if errors.Is(err, tiers.ErrUnavailable) || ctx.Err() != nil {
+		return nil //nolint:nilerr // the next run does it
 	}
 	return err
 }
