@@ -99,6 +99,9 @@ func (b Books) Begin(ctx context.Context, tx *manager.Tx, id string) error {
 // Own notes that a new session belongs to an agent, in a transaction. With mustBe it
 // is tiers.ErrNotFound when there is no such agent, then and at the commit.
 func (b Books) Own(ctx context.Context, tx *manager.Tx, agent, id string, mustBe bool) error {
+	if err := tiers.CheckName(ownedBy(agent) + Key(id)); err != nil {
+		return tiers.Hint(err, "the IDs of a session and of the agent that it belongs to are part of one key")
+	}
 	in := b.In(tx)
 	if mustBe {
 		there, err := in.agents.Exists(ctx, agentKey(agent))
