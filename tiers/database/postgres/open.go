@@ -26,7 +26,7 @@ type Tier struct {
 	log    *slog.Logger
 
 	read      *pgxpool.Pool
-	write     *pgxpool.Pool // one connection, and one more to ask what became of a transaction
+	write     *pgxpool.Pool // see writeConns
 	snapshots *pgxpool.Pool
 	writer    *writer
 	locks     *locks
