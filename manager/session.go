@@ -31,18 +31,18 @@ type SessionInfo struct {
 // An error means that the session may have ended with some of its records left;
 // they go with the next call or with the background work of a process of the
 // store.
-func (m *Manager) EndSession(ctx context.Context, id string) error {
+func (m *Manager) EndSession(ctx context.Context, id string, opts ...SessionOption) error {
 	sid, slot, err := m.session(ctx, "end session", id)
 	if err != nil {
 		return err
 	}
 	defer m.core.gate.leave(slot)
-	return sessionError("end session", sid, m.core.sessions.end(ctx, sid, time.Time{}))
+	return sessionError("end session", sid, m.core.sessions.end(ctx, sid, time.Time{}, sessionOptionsOf(opts)))
 }
 
 // ReopenSession lets an ended or unknown session go on, empty: what it held
 // before its end does not come back.
-func (m *Manager) ReopenSession(ctx context.Context, id string) error {
+func (m *Manager) ReopenSession(ctx context.Context, id string, opts ...SessionOption) error {
 	sid, slot, err := m.session(ctx, "reopen session", id)
 	if err != nil {
 		return err
@@ -58,10 +58,14 @@ func (m *Manager) ReopenSession(ctx context.Context, id string) error {
 	if err == nil && ended(row) && !p.isPurged(row.Seq) {
 		err = s.purge(ctx, sid, row, true, false) // whoever ended it may still be at it
 	}
+	done := false
 	if err == nil {
-		row, err = s.system.ReopenSession(ctx, sid.namespace, sid.id)
+		done, err = s.decide(ctx, sessionOptionsOf(opts), func() (err error) {
+			row, err = s.system.ReopenSession(ctx, sid.namespace, sid.id)
+			return err
+		})
 	}
-	if err != nil {
+	if err != nil || !done {
 		return sessionError("reopen session", sid, err)
 	}
 	s.watchFrom(row.Seq)
@@ -160,6 +164,7 @@ type sessions struct {
 	present sync.Map                              // sessionID to *presence
 	idle    time.Duration                         // sessions that rest longer are ended; 0: never
 	every   time.Duration                         // how often last uses are written
+	turn    chan struct{}                         // full: a call of this process has the turn
 
 	mu      sync.Mutex
 	from    uint64 // changes up to this Seq are known; valid once watching
@@ -177,18 +182,23 @@ type home struct {
 
 // end ends a session and removes its records. With idleSince set it does so
 // only if the session was not used after that instant.
-func (s *sessions) end(ctx context.Context, id sessionID, idleSince time.Time) error {
+func (s *sessions) end(ctx context.Context, id sessionID, idleSince time.Time, o sessionOptions) error {
 	p, _, err := s.hold(ctx, id, wholePresence)
 	if err != nil {
 		return err
 	}
-	row, existed, err := s.system.EndSession(ctx, id.namespace, id.id, idleSince)
+	var row tiers.Session
+	existed := false
+	done, err := s.decide(ctx, o, func() (err error) {
+		row, existed, err = s.system.EndSession(ctx, id.namespace, id.id, idleSince)
+		return err
+	})
 	if err == nil && existed {
 		s.watchFrom(row.Seq)
 		p.learn(row)
 	}
 	p.shares.Release(wholePresence)
-	if err != nil {
+	if err != nil || !done {
 		return err
 	}
 	err = s.purge(ctx, id, row, existed, false)

@@ -151,7 +151,7 @@ func (s *sessions) endIdle(ctx context.Context) error {
 	}
 	var errs []error
 	for _, id := range idle {
-		if err := s.end(ctx, id, since); err != nil && !errors.Is(err, tiers.ErrConflict) {
+		if err := s.end(ctx, id, since, sessionOptions{}); err != nil && !errors.Is(err, tiers.ErrConflict) {
 			errs = append(errs, err)
 		}
 	}

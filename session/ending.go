@@ -139,10 +139,18 @@ func (s *Store) finish(ctx context.Context, to ending) error {
 		if err != nil {
 			return err
 		}
+		// What was decided anew meanwhile is not undone.
+		still := manager.OnlyIf(func(ctx context.Context) (bool, error) {
+			now, err := s.endings.Entry(ctx, key, manager.Fresh())
+			if errors.Is(err, tiers.ErrNotFound) {
+				return false, nil
+			}
+			return now.Version == e.Version, err
+		})
 		if e.Value.Ended {
-			err = s.m.EndSession(ctx, e.Value.Session)
+			err = s.m.EndSession(ctx, e.Value.Session, still)
 		} else {
-			err = s.m.ReopenSession(ctx, e.Value.Session)
+			err = s.m.ReopenSession(ctx, e.Value.Session, still)
 		}
 		if err == nil && e.Value.Ended && s.knowledge != nil {
 			_, err = s.knowledge.Collect(ctx)

@@ -88,8 +88,9 @@ func (b Books) Begin(ctx context.Context, tx *manager.Tx, id string) error {
 		}
 		return errRemoving // for the next try
 	}
-	// It stands if the transaction does not: the session is empty and nobody's.
-	if err := b.m.ReopenSession(ctx, id); err != nil {
+	// It stands if the transaction does not: the session is empty and nobody's. If
+	// another has begun it since the note was read, this transaction is in conflict.
+	if err := b.m.ReopenSession(ctx, id, manager.OnlyIf(b.noted(over+key))); err != nil {
 		return err
 	}
 	_, err = in.notes.Delete(ctx, over+key)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/sagestore/sagestore/manager"
+	"github.com/sagestore/sagestore/tiers"
 )
 
 // chunk is how many records are removed at a time.
@@ -28,11 +29,14 @@ func (b Books) Finish(ctx context.Context, id string) error {
 }
 
 func (b Books) finish(ctx context.Context, id string) error {
-	if there, err := b.notes.Exists(ctx, gone+Key(id)); err != nil || !there {
+	noted := b.noted(gone + Key(id))
+	if there, err := noted(ctx); err != nil || !there {
 		return err
 	}
-	// What others hold of it in memory goes, and nothing is saved into it any more.
-	if err := b.m.EndSession(ctx, id); err != nil {
+	// What others hold of it in memory goes, and nothing is saved into it any more. One
+	// that was begun under the id since, after somebody else has removed this one, is
+	// left alone.
+	if err := b.m.EndSession(ctx, id, manager.OnlyIf(noted)); err != nil {
 		return err
 	}
 	for i := range b.holdings {
@@ -47,6 +51,17 @@ func (b Books) finish(ctx context.Context, id string) error {
 		_, err := in.notes.Delete(ctx, gone+Key(id))
 		return err
 	})
+}
+
+// noted answers what tells whether a note is there now.
+func (b Books) noted(key string) func(context.Context) (bool, error) {
+	return func(ctx context.Context) (bool, error) {
+		_, err := b.notes.Entry(ctx, key, manager.Fresh())
+		if errors.Is(err, tiers.ErrNotFound) {
+			return false, nil
+		}
+		return err == nil, err
+	}
 }
 
 // clear removes what one category holds of the session.
