@@ -54,17 +54,21 @@ func (m *Manager) ReopenSession(ctx context.Context, id string, opts ...SessionO
 		return sessionError("reopen session", sid, err)
 	}
 	defer p.shares.Release(wholePresence)
-	row, err := s.system.StartSession(ctx, sid.namespace, sid.id)
-	if err == nil && ended(row) && !p.isPurged(row.Seq) {
-		err = s.purge(ctx, sid, row, true, false) // whoever ended it may still be at it
-	}
-	done := false
-	if err == nil {
-		done, err = s.decide(ctx, sessionOptionsOf(opts), func() (err error) {
-			row, err = s.system.ReopenSession(ctx, sid.namespace, sid.id)
+	var row tiers.Session
+	done, err := s.decide(ctx, sessionOptionsOf(opts), func() (err error) {
+		row, err = s.system.StartSession(ctx, sid.namespace, sid.id)
+		if err != nil || !ended(row) { // one that goes on need not be reopened, even if it is ended just now
 			return err
-		})
-	}
+		}
+		if !p.isPurged(row.Seq) {
+			// Whoever ended it may still be at it, and stops when it is reopened.
+			if err := s.purge(ctx, sid, row, true, false); err != nil {
+				return err
+			}
+		}
+		row, err = s.system.ReopenSession(ctx, sid.namespace, sid.id)
+		return err
+	})
 	if err != nil || !done {
 		return sessionError("reopen session", sid, err)
 	}
