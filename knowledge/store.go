@@ -97,8 +97,8 @@ func New(s manager.Scope, opts ...Option) *Store {
 		_ = scope.Background("knowledge-access", writeEvery, k.writeCounts)
 		_ = scope.Background("knowledge-bodies", collectEvery, func(ctx context.Context) error {
 			_, err := k.Collect(ctx)
-			if errors.Is(err, tiers.ErrUnavailable) {
-				return nil // there is time
+			if errors.Is(err, tiers.ErrUnavailable) || ctx.Err() != nil {
+				return nil //nolint:nilerr // the next run does it
 			}
 			return err
 		})
