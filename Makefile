@@ -104,11 +104,11 @@ bench: ## Measure against the raw drivers and print ratio and budget
 	@cd benchmarks && $(GO) run .
 
 # How much longer a sync, and a round trip to Redis and PostgreSQL, take: make bench-far SYNC=1000 RTT=1ms
-SYNC ?= 250
+SYNC ?= 350
 RTT  ?= 200us
 
 .PHONY: bench-far
-bench-far: ## The same as if each sync took 250 µs longer, and Redis and PostgreSQL were 0.2 ms away
+bench-far: ## The same as if each sync took 350 µs longer, and Redis and PostgreSQL were 0.2 ms away
 	@cd benchmarks && $(GO) build -o ../.bin/benchmarks .
 	@strace -f -qq -o /dev/null --seccomp-bpf -e trace=fsync,fdatasync -e inject=fsync,fdatasync:delay_exit=$(SYNC) .bin/benchmarks -rtt $(RTT)
 
