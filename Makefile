@@ -58,7 +58,7 @@ test-postgres: setup ## Run the tests of everything above the tiers, and of the 
 # What is about the file of SQLite; restores in place, which on PostgreSQL want to be told
 # that no program runs and have tests of their own; what takes long and is the same on both,
 # or is on PostgreSQL in any case; and what is about a server that syncs.
-ON_SQLITE := MakesNoStore|IntoAnEmptyPlace|RestoreInPlace|AnotherStoreIsRestored|BeforeItIsDecided|WritesThatWaited|Nights|WhichBackupsStay|LargerThanATransaction|ToPostgres|OfPostgres|DatabaseOnPostgres|SQLiteCanQuery|DiagnoseSaysEach
+ON_SQLITE := ADatabaseInMemoryIsSaid|MakesNoStore|IntoAnEmptyPlace|RestoreInPlace|AnotherStoreIsRestored|BeforeItIsDecided|WritesThatWaited|Nights|WhichBackupsStay|LargerThanATransaction|ToPostgres|OfPostgres|DatabaseOnPostgres|SQLiteCanQuery|DiagnoseSaysEach
 SCRIPTS_ON_SQLITE := backup(empty|hand|hints|list|restore|serve|shared)|broken|codecs|damage|epoch|file|foreign|home|init|migrate|migrate_store|operations|page|processes|redis|restored|stats|unprinted
 
 .PHONY: kill

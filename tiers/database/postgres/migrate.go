@@ -44,9 +44,10 @@ const (
 // an empty database at once one does, and the others wait for that.
 func (t *Tier) settle(ctx context.Context) error {
 	schema, err := t.inspect(ctx, t.write)
-	if err != nil || schema == schemaNow {
+	if err == nil && schema == schemaNow || err != nil && !errors.Is(err, tiers.ErrCorrupt) {
 		return err
 	}
+	// If tables were missing, another process may have made them between two looks.
 	// The lock is held by a transaction that does nothing else, so that it works behind
 	// a pooler too.
 	tx, err := t.write.Begin(ctx)
