@@ -41,9 +41,10 @@ const (
 )
 
 // settle brings the tables to the schema of this code. Of several processes that open
-// an empty database at once one does, and the others wait for that.
-func (t *Tier) settle(ctx context.Context) error {
-	schema, err := t.inspect(ctx, t.write)
+// an empty database at once one does, and the others wait for that. The first look is
+// through the given pool, without a lock.
+func (t *Tier) settle(ctx context.Context, pool querier) error {
+	schema, err := t.inspect(ctx, pool)
 	if err == nil && schema == schemaNow || err != nil && !errors.Is(err, tiers.ErrCorrupt) {
 		return err
 	}

@@ -98,7 +98,7 @@ func open(ctx context.Context, c Config) (_ *Tier, err error) {
 	if err := s.check(t.place); err != nil {
 		return nil, err
 	}
-	if err := t.settle(ctx); err != nil {
+	if err := t.settle(ctx, t.write); err != nil {
 		return nil, t.plain(left(ctx, err))
 	}
 	t.locks = newLocks(t)

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/sagestore/sagestore/internal/pgtest"
 	"github.com/sagestore/sagestore/tiers"
 	"github.com/sagestore/sagestore/tiers/tiertest"
@@ -47,6 +49,28 @@ func TestManyOpenAnEmptyDatabaseAtOnce(t *testing.T) {
 		if err := tier.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// early looks at the tables a moment before they are made, and asks for their number
+// after that.
+type early struct{ querier }
+
+func (e early) QueryRow(ctx context.Context, query string, args ...any) pgx.Row {
+	if query == lookAtSchema {
+		return e.querier.QueryRow(ctx, "SELECT $1::text IS NOT NULL, 1, 0, 1, ''", args...)
+	}
+	return e.querier.QueryRow(ctx, query, args...)
+}
+
+func TestTablesMadeBetweenTwoLooksAreNoDamage(t *testing.T) {
+	t.Parallel()
+	tier := open1(t, shared(t))
+	if _, err := tier.inspect(t.Context(), early{tier.write}); !errors.Is(err, tiers.ErrCorrupt) {
+		t.Fatalf("the look is not early: %v", err)
+	}
+	if err := tier.settle(t.Context(), early{tier.write}); err != nil {
+		t.Error(err)
 	}
 }
 
