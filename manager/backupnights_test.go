@@ -17,6 +17,7 @@ import (
 	"github.com/sagestore/sagestore/config"
 	"github.com/sagestore/sagestore/manager"
 	"github.com/sagestore/sagestore/sagetest"
+	"github.com/sagestore/sagestore/tiers"
 )
 
 // nights is a store that makes its nightly backups by a clock that is moved.
@@ -105,6 +106,19 @@ func (n *nights) untilAwake(what string, ok func() bool) {
 			n.clock.Advance(2 * time.Minute / 3)
 		}
 		return ok()
+	})
+}
+
+// inTurn does what the runner may be in the way of: after a night that failed it tries again.
+func (n *nights) inTurn(do func() error) {
+	n.t.Helper()
+	n.until("the runner gave its turn back", func() bool {
+		err := do()
+		if errors.Is(err, tiers.ErrConflict) {
+			return false
+		}
+		must(n.t, err)
+		return true
 	})
 }
 

@@ -343,12 +343,12 @@ unless --yes is given. An agent that is not there is no error.`,
 
 // deletionOf says what is deleted with an agent.
 func deletionOf(id string, fields int, held holdings) string {
-	words := []string{fmt.Sprintf("%d conversations", held.Conversations), fmt.Sprintf("%d checkpoints", held.Checkpoints)}
+	words := []string{many(held.Conversations, "conversation"), many(held.Checkpoints, "checkpoint")}
 	if fields > 0 {
-		words = append([]string{fmt.Sprintf("%d fields", fields)}, words...)
+		words = append([]string{many(fields, "field")}, words...)
 	}
 	if held.Sessions > 0 {
-		words = append(words, fmt.Sprintf("%d sessions", held.Sessions))
+		words = append(words, many(held.Sessions, "session"))
 	}
 	last := len(words) - 1
 	return fmt.Sprintf("delete agent %q with %s and %s", id, strings.Join(words[:last], ", "), words[last])

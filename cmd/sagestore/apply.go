@@ -329,7 +329,7 @@ func (a *app) printResults(results []result, s txSummary) error {
 		return err
 	}
 	if s.DryRun {
-		_, err := fmt.Fprintf(a.out, "dry run: %d operations, %d refused\n", s.Operations, s.Refused)
+		_, err := fmt.Fprintf(a.out, "dry run: %s, %d refused\n", many(s.Operations, "operation"), s.Refused)
 		return err
 	}
 	_, err := fmt.Fprintln(a.out, "transaction", s.Transaction)

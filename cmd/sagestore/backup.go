@@ -162,8 +162,8 @@ func (a *app) printRun(run manager.BackupRun, failed error) error {
 		done = "verified and rehearsed"
 	}
 	m := &run.Manifest
-	_, err := fmt.Fprintf(a.out, "%s: %s, %d records, %s in %s, took %s, commits waited %s\n",
-		m.ID, done, run.Report.Records, sized(m.Bytes()), sized(m.Stored()), took(m.Took), took(m.Held))
+	_, err := fmt.Fprintf(a.out, "%s: %s, %s, %s in %s, took %s, commits waited %s\n",
+		m.ID, done, many(run.Report.Records, "record"), sized(m.Bytes()), sized(m.Stored()), took(m.Took), took(m.Held))
 	if err != nil {
 		return err
 	}
@@ -263,8 +263,8 @@ taken from one that is damaged (1). ID may be latest, which is this store's newe
 				if r.Rehearsed {
 					done = "verified and rehearsed"
 				}
-				_, err = fmt.Fprintf(a.out, "%s: %s, %d parts of %s, %d records of which %d were decoded, %d files, took %s\n",
-					r.ID, done, r.Parts, sized(r.Bytes), r.Records, r.Decoded, r.Files, took(r.Took))
+				_, err = fmt.Fprintf(a.out, "%s: %s, %s of %s, %s (%d decoded), %s, took %s\n",
+					r.ID, done, many(r.Parts, "part"), sized(r.Bytes), many(r.Records, "record"), r.Decoded, many(r.Files, "file"), took(r.Took))
 				return err
 			})
 		},

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -234,48 +233,59 @@ type shownBackup struct {
 
 func (a *app) showBackup(e backup.Entry) error {
 	one, m := entryOfBackup(e), &e.Manifest
-	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
-	line := func(name, format string, args ...any) { _, _ = fmt.Fprintf(w, name+"\t"+format+"\n", args...) }
-	line("backup", "%s", one.ID)
-	line("state", "%s", one.state())
+	p := &properties{width: a.width()}
+	p.line("backup", one.ID)
+	p.line("state", one.state())
 	if !one.Verified.IsZero() {
-		line("verified", "%s", instant(one.Verified))
+		p.line("verified", instant(one.Verified))
 	}
 	if one.backupSize == nil { // its manifest can't be read
-		line("created", "%s", instant(m.Created))
-		return w.Flush()
+		p.line("created", instant(m.Created))
+		_, err := a.out.Write(p.Bytes())
+		return err
 	}
-	line("created", "%s, took %s, commits waited %s", instant(m.Created), took(m.Took), took(m.Held))
-	line("store", "%s", cmp.Or(m.Store, "unknown"))
-	line("size", "%s, stored in %s", sized(one.Bytes), sized(one.Stored))
-	line("protected", "%s", protection(one))
+	p.line("created", fmt.Sprintf("%s, took %s, commits waited %s", instant(m.Created), took(m.Took), took(m.Held)))
+	p.line("store", cmp.Or(m.Store, "unknown"))
+	p.line("size", fmt.Sprintf("%s, stored in %s", sized(one.Bytes), sized(one.Stored)))
+	p.line("protected", protection(one))
 	var by []string
 	for name, version := range m.Tools {
 		by = append(by, name+" "+version)
 	}
 	slices.Sort(by)
-	line("made by", "%s", strings.Join(by, ", "))
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	_, _ = fmt.Fprintln(w, "\nPART\tFORMAT\tSIZE\tSTORED\tRECORDS\tFILES")
-	for _, p := range m.Parts {
+	p.line("made by", strings.Join(by, ", "))
+	parts := table{whole: true, columns: []column{
+		{title: "PART"},
+		{title: "FORMAT", spare: 4},
+		{title: "SIZE", right: true, spare: 1},
+		{title: "STORED", right: true, spare: 2},
+		{title: "RECORDS", right: true},
+		{title: "FILES", right: true, spare: 3},
+	}}
+	held := table{whole: true, columns: []column{
+		{title: "CATEGORY", shrink: true},
+		{title: "NAMESPACE", shrink: true},
+		{title: "RECORDS", right: true},
+	}}
+	for _, part := range m.Parts {
 		records := int64(0)
-		for _, r := range p.Records {
+		for _, r := range part.Records {
 			records += r.Records
+			held.add(r.Category, r.Namespace, fmt.Sprint(r.Records))
 		}
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\n", p.Name, p.Format, sized(p.Plain.Bytes), sized(p.Stored.Bytes), records, p.Rows["files"])
+		parts.add(part.Name, part.Format, sized(part.Plain.Bytes), sized(part.Stored.Bytes), fmt.Sprint(records), fmt.Sprint(part.Rows["files"]))
 	}
-	if err := w.Flush(); err != nil {
+	p.WriteString("\n")
+	if _, err := a.out.Write(p.Bytes()); err != nil {
 		return err
 	}
-	_, _ = fmt.Fprintln(w, "\nCATEGORY\tNAMESPACE\tRECORDS")
-	for _, p := range m.Parts {
-		for _, r := range p.Records {
-			_, _ = fmt.Fprintf(w, "%s\t%s\t%d\n", r.Category, r.Namespace, r.Records)
-		}
+	if err := a.printTable(parts); err != nil {
+		return err
 	}
-	return w.Flush()
+	if _, err := fmt.Fprintln(a.out); err != nil {
+		return err
+	}
+	return a.printTable(held)
 }
 
 func protection(e backupEntry) string {
@@ -423,7 +433,7 @@ func (a *app) reportStatus(s manager.BackupStatus, limit time.Duration) error {
 }
 
 func (a *app) printStatus(s manager.BackupStatus) error {
-	there := fmt.Sprintf("%d backups, %d verified, %s", s.Backups, s.Verified, sized(s.Stored))
+	there := fmt.Sprintf("%s, %d verified, %s", many(s.Backups, "backup"), s.Verified, sized(s.Stored))
 	if s.Unread != nil {
 		there = "which can't be read"
 	}

@@ -138,7 +138,7 @@ func (a *app) restoreStore(ctx context.Context, b *manager.Backups, id string, f
 		places = append(places, fmt.Sprintf("%s: %s", part, place))
 	}
 	slices.Sort(places)
-	if _, err := fmt.Fprintf(a.out, "restored %s, %d records\n%s\n", out.ID, out.Records, strings.Join(places, "\n")); err != nil {
+	if _, err := fmt.Fprintf(a.out, "restored %s, %s\n%s\n", out.ID, many(out.Records, "record"), strings.Join(places, "\n")); err != nil {
 		return unprinted(err)
 	}
 	for _, path := range out.Replaced {
@@ -206,7 +206,7 @@ func (a *app) printRestored(id string, done []manager.CategoryRestored) error {
 			}
 			continue
 		}
-		if _, err := fmt.Fprintf(a.out, "restored %s: %d records in place of %d, %d have expired since\n", out.Category, out.Records, out.Replaced, out.Expired); err != nil {
+		if _, err := fmt.Fprintf(a.out, "restored %s: %s in place of %d, %d have expired since\n", out.Category, many(out.Records, "record"), out.Replaced, out.Expired); err != nil {
 			return err
 		}
 	}

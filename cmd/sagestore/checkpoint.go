@@ -232,10 +232,10 @@ an error (1) and changes nothing.`,
 				}
 				what, of := fmt.Sprintf("restore checkpoint %q", args[0]), facts{"checkpoint_id": args[0]}
 				if err == nil {
-					what = fmt.Sprintf("make agent %q what it was at %s: %d conversations with %d messages", cp.AgentID, instant(cp.Created), len(cp.Conversations), cp.Messages)
+					what = fmt.Sprintf("make agent %q what it was at %s: %s with %s", cp.AgentID, instant(cp.Created), many(len(cp.Conversations), "conversation"), many(cp.Messages, "message"))
 					of = facts{"checkpoint_id": cp.ID, "agent_id": cp.AgentID, "conversation": cp.Conversation, "created": cp.Created, "conversations": len(cp.Conversations), "messages": cp.Messages}
 					if cp.Conversation != "" {
-						what = fmt.Sprintf("make conversation %q what it was at %s: %d messages", cp.Conversation, instant(cp.Created), cp.Messages)
+						what = fmt.Sprintf("make conversation %q what it was at %s: %s", cp.Conversation, instant(cp.Created), many(cp.Messages, "message"))
 					}
 				}
 				if proceed, err := d.may(c.Context(), a, what, of); err != nil || !proceed {
@@ -346,7 +346,7 @@ left, and tell how many were removed. It asks before, unless --yes is given.`,
 						untagged++
 					}
 				}
-				what := fmt.Sprintf("remove %d of %d checkpoints of agent %q that are not tagged", max(0, untagged-keep), untagged, args[0])
+				what := fmt.Sprintf("remove %d of %s of agent %q that are not tagged", max(0, untagged-keep), many(untagged, "checkpoint"), args[0])
 				of := facts{"agent_id": args[0], "remove": max(0, untagged-keep), "untagged": untagged}
 				if proceed, err := d.may(c.Context(), a, what, of); err != nil || !proceed {
 					return err

@@ -217,7 +217,7 @@ It asks before, unless --yes is given. One that is not there is no error.`,
 				if conv, err := s.LoadConversation(c.Context(), args[0], agent.Page{Limit: 1}); err == nil {
 					n = conv.Count
 				}
-				if proceed, err := d.may(c.Context(), a, fmt.Sprintf("delete conversation %q with %d messages", args[0], n), facts{"conversation_id": args[0], "messages": n}); err != nil || !proceed {
+				if proceed, err := d.may(c.Context(), a, fmt.Sprintf("delete conversation %q with %s", args[0], many(n, "message")), facts{"conversation_id": args[0], "messages": n}); err != nil || !proceed {
 					return err
 				}
 				existed, err := s.DeleteConversation(c.Context(), args[0])

@@ -200,7 +200,7 @@ command ends with 1.`,
 					}
 					err = errors.Join(printing, err)
 				} else {
-					_, _ = fmt.Fprintf(a.err, "sagestore: %d events were added, %d were there already\n", added, skipped)
+					_, _ = fmt.Fprintf(a.err, "sagestore: added %s, %d were there already\n", many(added, "event"), skipped)
 				}
 				return inFile(name, err)
 			})

@@ -161,7 +161,7 @@ func (a *app) retry(ctx context.Context, m *manager.Manager, tier string, patien
 		return errors.Join(err, failed)
 	}
 	for _, name := range slices.Sorted(maps.Keys(left)) {
-		if _, err := fmt.Fprintf(a.out, "%d writes still wait for %s\n", left[name], name); err != nil {
+		if _, err := fmt.Fprintf(a.out, "%s still %s for %s\n", many(left[name], "write"), verb(left[name]), name); err != nil {
 			return err
 		}
 	}

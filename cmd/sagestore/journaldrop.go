@@ -114,7 +114,7 @@ func (a *app) drop(ctx context.Context, m *manager.Manager, writes []manager.Pen
 		_, err = fmt.Fprintln(a.out, "dropped", what)
 		return unprinted(err)
 	}
-	_, err = fmt.Fprintf(a.out, "dropped %d of %d writes; the others were applied or replaced meanwhile\n", n, len(writes))
+	_, err = fmt.Fprintf(a.out, "dropped %d of %s; the others were applied or replaced meanwhile\n", n, many(len(writes), "write"))
 	return unprinted(err)
 }
 
@@ -136,7 +136,7 @@ func loss(writes []manager.PendingWrite) string {
 		}
 	}
 	return fmt.Sprintf("%s that %s for %s, of %s, the newest of %s: they are lost, and the keys stay as they are there",
-		counts(saves, deletes), verb(saves+deletes), list(names), list(categories), instant(newest))
+		counts(saves, deletes), verb(int64(saves+deletes)), list(names), list(categories), instant(newest))
 }
 
 func counts(saves, deletes int) string {
@@ -145,17 +145,14 @@ func counts(saves, deletes int) string {
 		n    int
 		what string
 	}{{saves, "save"}, {deletes, "delete"}} {
-		switch {
-		case p.n == 1:
-			parts = append(parts, "1 "+p.what)
-		case p.n > 1:
-			parts = append(parts, fmt.Sprintf("%d %ss", p.n, p.what))
+		if p.n > 0 {
+			parts = append(parts, many(p.n, p.what))
 		}
 	}
 	return strings.Join(parts, " and ")
 }
 
-func verb(n int) string {
+func verb(n int64) string {
 	if n == 1 {
 		return "waits"
 	}

@@ -110,11 +110,11 @@ func (m migrated) String() string {
 	case m.From == m.To:
 		return fmt.Sprintf("%s: nothing to move, its home is %s", m.Category, m.To)
 	case m.Step == "would" && m.Resumed:
-		return fmt.Sprintf("%s: would go on moving %d records, %s, from %s to %s", m.Category, m.Records, sized(m.Bytes), m.From, m.To)
+		return fmt.Sprintf("%s: would go on moving %s, %s, from %s to %s", m.Category, many(m.Records, "record"), sized(m.Bytes), m.From, m.To)
 	case m.Step == "would":
-		return fmt.Sprintf("%s: would move %d records, %s, from %s to %s", m.Category, m.Records, sized(m.Bytes), m.From, m.To)
+		return fmt.Sprintf("%s: would move %s, %s, from %s to %s", m.Category, many(m.Records, "record"), sized(m.Bytes), m.From, m.To)
 	case m.SHA256 == "":
-		return fmt.Sprintf("%s: was moved from %s to %s before; removed %d records from %s", m.Category, m.From, m.To, m.Removed, m.From)
+		return fmt.Sprintf("%s: was moved from %s to %s before; removed %s from %s", m.Category, m.From, m.To, many(m.Removed, "record"), m.From)
 	}
-	return fmt.Sprintf("%s: moved %d records, %s, from %s to %s, sha256 %s", m.Category, m.Records, sized(m.Bytes), m.From, m.To, m.SHA256)
+	return fmt.Sprintf("%s: moved %s, %s, from %s to %s, sha256 %s", m.Category, many(m.Records, "record"), sized(m.Bytes), m.From, m.To, m.SHA256)
 }

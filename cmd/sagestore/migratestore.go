@@ -87,13 +87,14 @@ func (a *app) configIn(file string) (*config.Config, error) {
 // String is what was done, for people.
 func (m storeMigrated) String() string {
 	if m.Step == "would" {
-		return fmt.Sprintf("would move %d records, %s, of %d categories from %s to %s", m.Records, sized(m.Bytes), len(m.Categories), m.From, m.To)
+		return fmt.Sprintf("would move %s, %s, of %d categories from %s to %s", many(m.Records, "record"), sized(m.Bytes), len(m.Categories), m.From, m.To)
 	}
 	var b strings.Builder
 	for _, c := range m.Categories {
-		fmt.Fprintf(&b, "%s: %d records, %s, sha256 %s\n", c.Category, c.Records, sized(c.Bytes), c.SHA256)
+		fmt.Fprintf(&b, "%s: %s, %s, sha256 %s\n", c.Category, many(c.Records, "record"), sized(c.Bytes), c.SHA256)
 	}
-	fmt.Fprintf(&b, "moved %d records, %s, from %s to %s, with %d sessions, %d transactions, %d facts and %d waiting writes; both hold the same",
-		m.Records, sized(m.Bytes), m.From, m.To, m.Sessions, m.Transactions, m.Facts, m.Waiting)
+	fmt.Fprintf(&b, "moved %s, %s, from %s to %s, with %s, %s, %s and %s; both hold the same",
+		many(m.Records, "record"), sized(m.Bytes), m.From, m.To,
+		many(m.Sessions, "session"), many(m.Transactions, "transaction"), many(m.Facts, "fact"), many(m.Waiting, "waiting write"))
 	return b.String()
 }

@@ -97,3 +97,11 @@ func instant(t time.Time) string {
 	}
 	return t.UTC().Format(time.RFC3339)
 }
+
+// many counts things in words: 1 record, 2 records.
+func many[N int | int64 | uint64](n N, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

@@ -28,7 +28,7 @@ unless --yes is given. A session that is not there is no error.`,
 				if err != nil && !errors.Is(err, tiers.ErrNotFound) && !errors.Is(err, tiers.ErrCorrupt) {
 					return err
 				}
-				what := fmt.Sprintf("delete session %q with %d events", args[0], info.Events)
+				what := fmt.Sprintf("delete session %q with %s", args[0], many(info.Events, "event"))
 				of := facts{"session_id": args[0], "events": info.Events, "agent_id": info.AgentID, "ended": !info.EndedAt.IsZero()}
 				if err == nil && info.EndedAt.IsZero() {
 					what += ", which goes on"
