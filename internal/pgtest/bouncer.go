@@ -1,8 +1,9 @@
 package pgtest
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,19 +27,13 @@ func (s *Server) Bounce(tb testing.TB, database string, settings ...string) stri
 	default:
 		tb.Skip("PgBouncer is not installed")
 	}
-	dir, err := os.MkdirTemp("", "pgbounce") //nolint:usetesting // nobody but root gets into that one
-	if err != nil {
-		tb.Fatal(err)
-	}
-	log := filepath.Join(dir, "log")
 	for attempt := 1; ; attempt++ { // another process may take the port meanwhile
-		port, err := s.bounce(tb, program, dir, settings)
+		port, err := s.bounce(tb, program, settings)
 		if err == nil {
 			return "postgres://" + User + "@127.0.0.1:" + strconv.Itoa(port) + "/" + database + "?sslmode=disable"
 		}
 		if attempt == 5 {
-			text, _ := os.ReadFile(log) //nolint:gosec // the test's own
-			tb.Fatalf("PgBouncer does not start: %v: %s", err, text)
+			tb.Fatal(err)
 		}
 	}
 }
@@ -61,8 +56,18 @@ wait
 rm -rf "$1"
 `
 
-func (s *Server) bounce(tb testing.TB, program, dir string, settings []string) (port int, err error) {
+// bounce tries to start it, in a directory that is gone when it has ended.
+func (s *Server) bounce(tb testing.TB, program string, settings []string) (port int, err error) {
 	tb.Helper()
+	dir, err := os.MkdirTemp("", "pgbounce") //nolint:usetesting // nobody but root gets into that one
+	if err != nil {
+		return 0, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(dir))
+		}
+	}()
 	if port, err = freePort(); err != nil {
 		return 0, err
 	}
@@ -97,16 +102,16 @@ func (s *Server) bounce(tb testing.TB, program, dir string, settings []string) (
 	}
 	_ = in.Close()
 	end := func() { _ = alive.Close(); _ = cmd.Wait() }
+	// What it says tells it from another program on its port.
+	var said []byte
+	says := func(what string) bool { return bytes.Contains(said, []byte(what)) }
 	err = wait(func() bool {
-		c, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))) //nolint:noctx // loopback
-		if err == nil {
-			_ = c.Close()
-		}
-		return err == nil
+		said, _ = os.ReadFile(filepath.Join(dir, "log")) //nolint:gosec // the test's own
+		return says("process up") || says("FATAL")
 	})
-	if err != nil {
+	if err != nil || says("FATAL") {
 		end()
-		return 0, err
+		return 0, fmt.Errorf("PgBouncer does not start: %s", said)
 	}
 	tb.Cleanup(end)
 	return port, nil
