@@ -68,12 +68,15 @@ func (p *params) size(n int) {
 	p.buf = binary.BigEndian.AppendUint32(p.buf, uint32(n)) //nolint:gosec // values are below 1 GiB
 }
 
-func (p *params) texts(n int, of func(i int) string) {
-	p.array(pgtype.TextOID, n)
+func (p *params) texts(n int, of func(i int) string)  { elements(p, pgtype.TextOID, n, of) }
+func (p *params) values(n int, of func(i int) []byte) { elements(p, pgtype.ByteaOID, n, of) }
+
+func elements[T string | []byte](p *params, oid uint32, n int, of func(i int) T) {
+	p.array(oid, n)
 	for i := range n {
-		s := of(i)
-		p.size(len(s))
-		p.buf = append(p.buf, s...)
+		v := of(i)
+		p.size(len(v))
+		p.buf = append(p.buf, v...)
 	}
 	p.put(false)
 }
@@ -89,16 +92,6 @@ func (p *params) someTexts(n int, of func(i int) *string) {
 		}
 		p.size(len(*s))
 		p.buf = append(p.buf, *s...)
-	}
-	p.put(false)
-}
-
-func (p *params) values(n int, of func(i int) []byte) {
-	p.array(pgtype.ByteaOID, n)
-	for i := range n {
-		b := of(i)
-		p.size(len(b))
-		p.buf = append(p.buf, b...)
 	}
 	p.put(false)
 }
