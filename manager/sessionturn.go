@@ -26,7 +26,9 @@ func OnlyIf(still func(ctx context.Context) (bool, error)) SessionOption {
 
 func sessionOptionsOf(opts []SessionOption) (o sessionOptions) {
 	for _, opt := range opts {
-		opt(&o)
+		if opt != nil {
+			opt(&o)
+		}
 	}
 	return o
 }

@@ -55,7 +55,7 @@ func TestDecisionAboutASessionIsNotOvertaken(t *testing.T) {
 		wantError(t, m.Save(ctx, "app.parts", "s/late", "v"), tiers.ErrSessionEnded, "a save into what was not reopened")
 		must(t, m.ReopenSession(ctx, "s", manager.OnlyIf(yes)))
 		soon(t, "this process learns of the reopening", func() bool { return late.Save(ctx, "app.parts", "s/more", "v") == nil })
-		must(t, late.EndSession(ctx, "s"))
+		must(t, late.EndSession(ctx, "s", nil)) // no option
 		must(t, late.ReopenSession(ctx, "s"))
 	}
 }
