@@ -25,7 +25,7 @@ unless --yes is given. A session that is not there is no error.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withEvents(c.Context(), func(s *session.Store) error {
 				info, err := s.Info(c.Context(), args[0])
-				if err != nil && !errors.Is(err, tiers.ErrNotFound) && !errors.Is(err, tiers.ErrCorrupt) {
+				if err != nil && !errors.Is(err, tiers.ErrNotFound) && !errors.Is(err, tiers.ErrCorrupt) && !errors.Is(err, tiers.ErrType) {
 					return err
 				}
 				what := fmt.Sprintf("delete session %q with %s", args[0], many(info.Events, "event"))

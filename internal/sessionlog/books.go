@@ -133,13 +133,7 @@ func (b Books) Owned(ctx context.Context, agent string) (ids []string, err error
 func (b Books) Delete(ctx context.Context, tx *manager.Tx, id string) (existed bool, err error) {
 	in := b.In(tx)
 	key := Key(id)
-	owner, err := in.sessions.Load(ctx, key)
-	switch {
-	case errors.Is(err, tiers.ErrCorrupt), errors.Is(err, tiers.ErrType):
-		owner.Agent, err = in.ownerOf(ctx, id)
-	case errors.Is(err, tiers.ErrNotFound):
-		err = nil
-	}
+	agent, err := b.owner(ctx, tx, id)
 	if err != nil {
 		return false, err
 	}
@@ -154,8 +148,8 @@ func (b Books) Delete(ctx context.Context, tx *manager.Tx, id string) (existed b
 	if was == 0 && !logged {
 		return false, nil
 	}
-	if owner.Agent != "" {
-		if _, err := in.notes.Delete(ctx, ownedBy(owner.Agent)+key); err != nil {
+	if agent != "" {
+		if _, err := in.notes.Delete(ctx, ownedBy(agent)+key); err != nil {
 			return false, err
 		}
 	}
@@ -170,8 +164,25 @@ func (b Books) Delete(ctx context.Context, tx *manager.Tx, id string) (existed b
 	return true, nil
 }
 
-// ownerOf looks for the owner of a session whose own record can't be read.
-func (b Books) ownerOf(ctx context.Context, id string) (agent string, err error) {
+// owner answers the agent that a session belongs to, "" for none.
+func (b Books) owner(ctx context.Context, tx *manager.Tx, id string) (agent string, err error) {
+	// At a savepoint, so that the transaction goes on after a record that can't be read.
+	err = tx.Update(ctx, func(tx *manager.Tx) error {
+		i, err := b.In(tx).sessions.Load(ctx, Key(id))
+		agent = i.Agent
+		return err
+	})
+	switch {
+	case errors.Is(err, tiers.ErrCorrupt), errors.Is(err, tiers.ErrType):
+		return b.In(tx).ownerByNote(ctx, id)
+	case errors.Is(err, tiers.ErrNotFound):
+		return "", nil
+	}
+	return agent, err
+}
+
+// ownerByNote looks for the owner of a session whose own record can't be read.
+func (b Books) ownerByNote(ctx context.Context, id string) (agent string, err error) {
 	for e, err := range b.notes.List(ctx, manager.Prefix(owned), manager.KeysOnly()) {
 		if err != nil && e.Key == "" {
 			return "", err
