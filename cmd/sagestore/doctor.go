@@ -23,9 +23,10 @@ func (a *app) doctorCommand() *cobra.Command {
 		Short: "Check the store and say what to do",
 		Long: `Check the configuration and the running store: paths and their modes, room on the
 disks, each server's version and settings, schema, clock, every record of the file
-tier, and what waits in the journal. Each line begins with "ok", with "note" for
-advice, or with "fix" for a finding; the line after it says what to do. It ends
-with 0 when nothing has to be fixed, and else with 1.
+tier, whether some records of each encrypted category decrypt, and what waits in the
+journal. Each line begins with "ok", with "note" for advice, or with "fix" for a
+finding; the line after it says what to do. It ends with 0 when nothing has to be
+fixed, and else with 1.
 
 With --deep everything of agents is read as well: their records, counts, indexes and
 checkpoints. It takes as long as there is much of it.
