@@ -275,7 +275,7 @@ func (a *app) showBackup(e backup.Entry) error {
 		}
 		parts.add(part.Name, part.Format, sized(part.Plain.Bytes), sized(part.Stored.Bytes), fmt.Sprint(records), fmt.Sprint(part.Rows["files"]))
 	}
-	p.WriteString("\n")
+	_, _ = p.WriteString("\n")
 	if _, err := a.out.Write(p.Bytes()); err != nil {
 		return err
 	}
