@@ -179,7 +179,7 @@ func (x *tx) finish(tier string, seq int64) (done bool) {
 		}
 	})
 	x.recent[r.rowKey] = &noted
-	x.setRow(r.rowKey, rowState{rowKey: r.rowKey, gone: true})
+	x.setRow(r.rowKey, rowState{rowKey: r.rowKey, seq: seq, gone: true})
 	return true
 }
 
@@ -190,9 +190,10 @@ const (
 	// recentStep is how many sequence numbers pass between two removals.
 	recentStep = 1000
 
+	// By its number too: whatever happens, no row goes that nobody has applied.
 	removeJournal = `DELETE FROM ~.journal WHERE ctid = ANY (ARRAY(SELECT f.at
-		FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS u (tier, namespace, category, key) CROSS JOIN LATERAL (SELECT j.ctid AS at FROM ~.journal j
-		WHERE j.tier = u.tier AND j.namespace = u.namespace AND j.category = u.category AND j.key = u.key LIMIT 1) f))`
+		FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[]) AS u (tier, namespace, category, key, seq) CROSS JOIN LATERAL (SELECT j.ctid AS at FROM ~.journal j
+		WHERE j.tier = u.tier AND j.namespace = u.namespace AND j.category = u.category AND j.key = u.key AND j.seq = u.seq LIMIT 1) f))`
 	putJournal = `INSERT INTO ~.journal (tier, namespace, category, key, owner, codec, seq, over, deleted, queued, bytes, schema, flags, version, created, updated, expires, value)
 		SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::bigint[], $9::boolean[], $10::bigint[], $11::bigint[],
 			$12::bigint[], $13::int[], $14::bigint[], $15::bigint[], $16::bigint[], $17::bigint[], $18::bytea[])
@@ -213,7 +214,7 @@ func (x *tx) writeJournal(b *pgx.Batch) {
 	sql := x.w.t.sql
 	gone, names := newColumns(4), newColumns(6)
 	var over []*int64
-	var seqs, queued, bytes, schemas, versions, created, updated, expires []int64
+	var left, seqs, queued, bytes, schemas, versions, created, updated, expires []int64
 	var flags []int32
 	var deleted []bool
 	var values [][]byte
@@ -227,6 +228,7 @@ func (x *tx) writeJournal(b *pgx.Batch) {
 		k := s.key
 		if s.gone {
 			gone.add(s.tier, k.Namespace, k.Category, k.Name)
+			left = append(left, s.seq)
 		}
 		if s.put == nil {
 			continue
@@ -244,7 +246,7 @@ func (x *tx) writeJournal(b *pgx.Batch) {
 		deleted, values = append(deleted, s.deleted), append(values, s.put.Value)
 	}
 	if len(gone[0]) > 0 {
-		b.Queue(sql(removeJournal), gone.args()...)
+		b.Queue(sql(removeJournal), append(gone.args(), left)...)
 	}
 	if len(seqs) > 0 {
 		b.Queue(sql(putJournal), append(names.args(), seqs, over, deleted, queued, bytes, schemas, flags, versions, created, updated, expires, values)...)

@@ -139,8 +139,18 @@ func (x *tx) begin(ctx context.Context) error {
 		return nil
 	})
 	x.read(b)
-	return x.w.conn.SendBatch(ctx, b).Close()
+	if err := x.w.conn.SendBatch(ctx, b).Close(); err != nil {
+		return err
+	}
+	if s := x.w.conn.Conn().PgConn().TxStatus(); s != inTransaction {
+		return fmt.Errorf("%w: the server says %q in the place of a transaction", tiers.ErrUnavailable, s)
+	}
+	return nil
 }
+
+// inTransaction is what the server says after each exchange as long as one is open.
+// Without one the turn would have ended with its statement.
+const inTransaction = 'T'
 
 // write writes all that the jobs have said and commits it, in one exchange.
 func (x *tx) write() error {

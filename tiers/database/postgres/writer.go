@@ -358,8 +358,9 @@ type status struct {
 }
 
 const (
-	// A number that was not given yet is of a transaction that got lost.
-	askStatus = `SELECT ` + lifeSQL + `, CASE WHEN $1::text::xid8 < pg_snapshot_xmax(pg_current_snapshot()) THEN pg_xact_status($1::text::xid8) ELSE 'aborted' END,
+	// A number that was not given yet is of a transaction that got lost. What is under way
+	// may have one above all that are over, so that it is compared with one that is given now.
+	askStatus = `SELECT ` + lifeSQL + `, CASE WHEN $1::text::xid8 < pg_current_xact_id() THEN pg_xact_status($1::text::xid8) ELSE 'aborted' END,
 		EXISTS (SELECT FROM ~.commits WHERE id = $2)`
 )
 
