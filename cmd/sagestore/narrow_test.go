@@ -32,6 +32,10 @@ func TestWhatIsPrintedFitsTheTerminal(t *testing.T) {
 	backups := []backup.Entry{{ID: "20260102T030405.000Z-0a1b", Verified: at, Manifest: backup.Manifest{
 		Created: at, Took: time.Second, Store: "0123456789", Parts: []backup.PartInfo{{Name: "database"}},
 	}}}
+	shown := backup.Entry{ID: "20260102T030405.000Z-0a1b", Verified: at, Manifest: backup.Manifest{
+		Created: at, Took: time.Second, Store: "0123456789", Tools: map[string]string{"sagestore": "v1.2.3 with SQLite 3.53"},
+		Parts: []backup.PartInfo{{Name: "database", Format: "sqlite", Records: []backup.RecordCount{{Category: "agent.conversations", Records: 12}}}},
+	}}
 	event := session.Event{Seq: 12, Time: at, Method: "user.prompt.submit", Turn: "turn-001", Params: json.RawMessage(`{"prompt":"where is the order that I placed last week, and why is it late"}`)}
 	pending := func(yield func(manager.PendingWrite, error) bool) {
 		yield(manager.PendingWrite{Tier: "cache", Category: "session.history", Key: "s-1/000001", Op: "save", Version: 1767323045000000, Since: at, Bytes: 12, Cause: "dial tcp 127.0.0.1:6379: connect: connection refused, since the server is away"}, nil)
@@ -62,6 +66,11 @@ func TestWhatIsPrintedFitsTheTerminal(t *testing.T) {
 			40:  {"ID                         STATE", "20260102T030405.000Z-0a1b  verified"},
 			80:  {"ID                         CREATED               STORE     SIZE  STATE", "20260102T030405.000Z-0a1b  2026-01-02T03:04:05Z  01234567  0 B   verified"},
 			120: {"ID                         CREATED               STORE     RECORDS  SIZE  STORED  TOOK  STATE"},
+		}},
+		{"backup show", func(a *app) error { return a.showBackup(shown) }, map[int][]string{
+			40:  {"made by        sagestore v1.2.3 with", "               SQLite 3.53", "PART      SIZE  STORED  RECORDS  FILES", "agent.conversations                  12"},
+			80:  {"made by        sagestore v1.2.3 with SQLite 3.53", "PART      FORMAT  SIZE  STORED  RECORDS  FILES", "CATEGORY             NAMESPACE  RECORDS"},
+			120: {"store          0123456789"},
 		}},
 		{"journal list", func(a *app) error { return a.printPending(pending) }, map[int][]string{
 			40:  {"CATEGORY         KEY         OP", "session.history  s-1/000001  save"},
