@@ -138,29 +138,53 @@ func TestAListTellsOfPartsThatWereCut(t *testing.T) {
 }
 
 func TestDamageThatWasFoundIsToldUntilItIsGone(t *testing.T) {
-	b := newBucket()
-	r := mustRepo(t, b, options(t))
-	m := mustCreate(t, r, newStore(t, t.TempDir()))
-	object := m.ID + "/" + m.Parts[0].Object
-	whole := b.objects[object]
-	spoiled := bytes.Clone(whole)
-	spoiled[len(spoiled)/2] ^= 1 // its size stays
-	b.objects[object] = spoiled
-	if _, err := r.Verify(t.Context(), m.ID, false); !errors.Is(err, tiers.ErrCorrupt) {
-		t.Fatalf("got %v", err)
-	}
-	if e, err := r.Show(t.Context(), m.ID); err != nil || !strings.Contains(e.Damaged, m.Parts[0].Name) || !e.Verified.IsZero() {
-		t.Errorf("%q, verified %v, %v", e.Damaged, e.Verified, err)
-	}
-	if _, err := r.Latest(t.Context()); !errors.Is(err, tiers.ErrNotFound) {
-		t.Errorf("a damaged one is the latest: %v", err)
-	}
-	b.objects[object] = whole
-	if _, err := r.Verify(t.Context(), m.ID, false); err != nil {
-		t.Fatal(err)
-	}
-	if e, err := r.Latest(t.Context()); err != nil || e.Damaged != "" || e.ID != m.ID {
-		t.Errorf("whole again: %q, %v", e.Damaged, err)
+	for _, c := range []struct {
+		by   string
+		find func(t *testing.T, r *Repo, id string) error
+	}{
+		{"a verification", func(t *testing.T, r *Repo, id string) error {
+			_, err := r.Verify(t.Context(), id, false)
+			return err
+		}},
+		{"a restore beside", func(t *testing.T, r *Repo, id string) error {
+			_, err := r.Restore(t.Context(), id, RestoreOptions{To: filepath.Join(t.TempDir(), "to")})
+			return err
+		}},
+		{"a restore in place", func(t *testing.T, r *Repo, id string) error {
+			_, err := r.Restore(t.Context(), id, inPlace(t.TempDir()))
+			return err
+		}},
+		{"a look into it", func(t *testing.T, r *Repo, id string) error {
+			_, err := r.OpenCopy(t.Context(), id, "database")
+			return err
+		}},
+	} {
+		t.Run(c.by, func(t *testing.T) {
+			b := newBucket()
+			r := mustRepo(t, b, options(t))
+			m := mustCreate(t, r, newStore(t, t.TempDir()))
+			object := m.ID + "/" + m.Parts[0].Object
+			whole := b.objects[object]
+			spoiled := bytes.Clone(whole)
+			spoiled[len(spoiled)/2] ^= 1 // its size stays
+			b.objects[object] = spoiled
+			if err := c.find(t, r, m.ID); !errors.Is(err, tiers.ErrCorrupt) || !strings.Contains(err.Error(), bytesHint) {
+				t.Fatalf("got %v", err)
+			}
+			if e, err := r.Show(t.Context(), m.ID); err != nil || !strings.Contains(e.Damaged, m.Parts[0].Name) || !e.Verified.IsZero() {
+				t.Errorf("%q, verified %v, %v", e.Damaged, e.Verified, err)
+			}
+			if _, err := r.Latest(t.Context()); !errors.Is(err, tiers.ErrNotFound) {
+				t.Errorf("a damaged one is the latest: %v", err)
+			}
+			b.objects[object] = whole
+			if _, err := r.Verify(t.Context(), m.ID, false); err != nil {
+				t.Fatal(err)
+			}
+			if e, err := r.Latest(t.Context()); err != nil || e.Damaged != "" || e.ID != m.ID {
+				t.Errorf("whole again: %q, %v", e.Damaged, err)
+			}
+		})
 	}
 }
 

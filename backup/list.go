@@ -204,6 +204,14 @@ func (r *Repo) found(ctx context.Context, id string, wrong error) error {
 	)
 }
 
+// noteDamage notes damage that was found while something was restored. Whoever restores is
+// told of it in any case, so that it can't be noted does not matter.
+func (r *Repo) noteDamage(ctx context.Context, id string, wrong error) {
+	if errors.Is(wrong, tiers.ErrCorrupt) {
+		_ = r.found(ctx, id, wrong)
+	}
+}
+
 func (r *Repo) putBytes(ctx context.Context, name string, b []byte) error {
 	return r.bucket.Put(ctx, name, bytes.NewReader(b))
 }
@@ -235,6 +243,9 @@ func (r *Repo) Kept(ctx context.Context) ([]Kept, error) {
 // Kept answers what retention needs to know of the backup, as [Repo.Kept] does.
 func (e *Entry) Kept() Kept {
 	k := Kept{ID: e.ID, Created: e.Manifest.Created, Verified: e.Verified, Bytes: e.Manifest.Bytes(), Store: e.Manifest.Store}
+	for _, n := range e.Manifest.Records() {
+		k.Records += n
+	}
 	if e.Err != nil {
 		k.Verified = time.Time{}
 	}

@@ -34,6 +34,9 @@ type RestoreOptions struct {
 	Protect []string
 
 	Parts []string // only these; nil: all
+	// Empty are stores in Places that the backup does not hold and that may hold what is
+	// newer: the names with the formats. They are moved away as well, and begin anew.
+	Empty map[string]string
 	// Store is the id of the store that is replaced. A backup of another one is
 	// refused, unless Adopt is set.
 	Store string
@@ -54,7 +57,7 @@ type Restored struct {
 
 // Restore restores a backup, which may be [Latest]. It unpacks beside the place and
 // verifies there, as [Repo.Verify] does, so that nothing changes before all of it is
-// known to be sound. What replaces a store is swapped with it at once, even if the
+// known to be sound; one that is damaged is noted as such, as Verify does. What replaces a store is swapped with it at once, even if the
 // machine fails within, see [Resume]; what was there before is kept beside, see
 // [Replaced]. A store that anybody has open is refused with tiers.ErrUnavailable.
 func (r *Repo) Restore(ctx context.Context, id string, o RestoreOptions) (done Restored, err error) {
@@ -62,19 +65,22 @@ func (r *Repo) Restore(ctx context.Context, id string, o RestoreOptions) (done R
 	if err != nil {
 		return Restored{}, err
 	}
-	defer func() { err = fail("restore backup", e.ID, hintDamaged(err)) }()
+	w := &restore{r: r, o: o, m: e.Manifest, token: newToken()}
+	defer func() {
+		r.noteDamage(ctx, e.ID, w.wrong)
+		err = fail("restore backup", e.ID, hintDamaged(err))
+	}()
 	if e.Err != nil {
 		return Restored{}, e.Err
 	}
-	w := &restore{r: r, o: o, m: e.Manifest, token: newToken()}
 	if w.parts, err = chooseParts(&w.m, o.Parts); err != nil {
 		return Restored{}, err
 	}
 	if o.Store != "" && w.m.Store != o.Store && !o.Adopt {
 		return Restored{}, tiers.Hint(conflict.Errorf("it is of store %q, not of %q", w.m.Store, o.Store), "add --adopt if it is meant")
 	}
-	if err := r.complete(ctx, &w.m); err != nil {
-		return Restored{}, err
+	if w.wrong = r.complete(ctx, &w.m); w.wrong != nil {
+		return Restored{}, w.wrong
 	}
 	w.v = verification{r: r, m: &w.m, ids: r.identities, report: Report{ID: e.ID, Authentic: e.Authentic}}
 	if o.To != "" {
@@ -110,8 +116,10 @@ type restore struct {
 	o     RestoreOptions
 	m     Manifest
 	parts []*PartInfo
+	empty []*PartInfo // replaced by nothing
 	token string
 	v     verification
+	wrong error // with the backup itself
 }
 
 // The endings of what a restore puts beside a place.
@@ -162,8 +170,8 @@ func (w *restore) beside(ctx context.Context) (done Restored, err error) {
 		if err := os.MkdirAll(filepath.Dir(into), 0o700); err != nil {
 			return Restored{}, err
 		}
-		if err := w.stage(ctx, p, into); err != nil {
-			return Restored{}, part(p.Name, err)
+		if w.wrong = part(p.Name, w.stage(ctx, p, into)); w.wrong != nil {
+			return Restored{}, w.wrong
 		}
 		for dir := filepath.Dir(into); len(dir) >= len(staged); dir = filepath.Dir(dir) {
 			if err := syncDir(dir); err != nil {
@@ -232,6 +240,9 @@ func syncFile(path string) error {
 
 // inPlace replaces a store.
 func (w *restore) inPlace(ctx context.Context) (done Restored, err error) {
+	if err := w.chooseEmpty(); err != nil {
+		return Restored{}, err
+	}
 	dir, places, err := w.places()
 	if err != nil {
 		return Restored{}, err
@@ -278,7 +289,20 @@ func (w *restore) inPlace(ctx context.Context) (done Restored, err error) {
 		}
 		m.Targets = append(m.Targets, t)
 		staged := filepath.Join(t.Parent, t.Staged)
-		if err := w.stage(ctx, p, staged); err != nil {
+		if w.wrong = part(p.Name, w.stage(ctx, p, staged)); w.wrong != nil {
+			return Restored{}, w.wrong
+		}
+		if err := syncDir(t.Parent); err != nil {
+			return Restored{}, err
+		}
+	}
+	for _, p := range w.empty {
+		t, err := w.target(p, places[p.Name])
+		if err != nil {
+			return Restored{}, part(p.Name, err)
+		}
+		m.Targets = append(m.Targets, t)
+		if err := os.Mkdir(filepath.Join(t.Parent, t.Staged), 0o700); err != nil {
 			return Restored{}, part(p.Name, err)
 		}
 		if err := syncDir(t.Parent); err != nil {
@@ -293,11 +317,36 @@ func (w *restore) inPlace(ctx context.Context) (done Restored, err error) {
 		return Restored{}, err
 	}
 	// From here on the restore happens, whatever becomes of this process.
+	for _, p := range w.empty {
+		delete(places, p.Name)
+	}
 	done = Restored{ID: w.m.ID, Places: places, Replaced: m.replaced(), Report: w.v.report}
 	if err := m.roll(dir, w.r.at); err != nil {
 		return done, tiers.Hint(fmt.Errorf("the restore is decided and not finished: %w", err), "mend the cause, then open the store, as `sagestore doctor` does: that finishes it")
 	}
 	return done, nil
+}
+
+// chooseEmpty finds the stores that are there and have to begin anew.
+func (w *restore) chooseEmpty() error {
+	for _, name := range slices.Sorted(maps.Keys(w.o.Empty)) {
+		if w.o.Places[name] == "" || slices.ContainsFunc(w.m.Parts, func(p PartInfo) bool { return p.Name == name }) {
+			continue
+		}
+		place, err := absolute(w.o.Places[name])
+		if err != nil {
+			return err
+		}
+		_, err = os.Lstat(place)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		w.empty = append(w.empty, &PartInfo{Name: name, Format: w.o.Empty[name], Schema: 1})
+	}
+	return nil
 }
 
 // places answers where the parts go, all of it absolute, after a look at whether they
@@ -324,7 +373,7 @@ func (w *restore) places() (dir string, places map[string]string, err error) {
 		protect = append(protect, p)
 	}
 	places = map[string]string{}
-	for _, p := range w.parts {
+	for _, p := range slices.Concat(w.parts, w.empty) {
 		place := w.o.Places[p.Name]
 		if place == "" {
 			return "", nil, part(p.Name, errors.New("there is no place for it: name one, or leave the part out"))
@@ -356,7 +405,7 @@ func (w *restore) seize(ctx context.Context, places map[string]string) (release 
 		}
 		return err
 	}
-	for _, p := range w.parts {
+	for _, p := range slices.Concat(w.parts, w.empty) {
 		if !p.isStore() {
 			continue
 		}

@@ -40,9 +40,15 @@ func (p Policy) refusal(all []Kept, now time.Time) (short string, err error) {
 	return p.shrunk(all, now, refuse)
 }
 
-// shrunk refuses while a verified backup has less than half of the one before: whoever
-// emptied the store by mistake needs the older ones, however many nights pass until that
-// is noticed.
+const smallerHint = "see what is missing; if nothing is, run `sagestore backup prune --accept-smaller`"
+
+// fewRecords is how many records may be gone from one backup to the next without a
+// question: of a store with a handful, half of them is soon deleted.
+const fewRecords = 10
+
+// shrunk refuses while a verified backup has less than half of the one before, in bytes or
+// in records, since a database keeps its size when they are deleted: whoever emptied the
+// store by mistake needs the older ones, however many nights pass until that is noticed.
 func (p Policy) shrunk(all []Kept, now time.Time, refuse func(short, hint string) (string, error)) (short string, err error) {
 	accepted := p.Smaller
 	if accepted.After(now.Add(p.Tolerance)) { // by a clock that was wrong
@@ -56,7 +62,10 @@ func (p Policy) shrunk(all []Kept, now time.Time, refuse func(short, hint string
 			continue
 		case newer != nil && newer.Created.After(accepted) && newer.Bytes < b.Bytes-newer.Bytes:
 			return refuse(fmt.Sprintf("backup %s has %d bytes, less than half of the %d of %s", newer.ID, newer.Bytes, b.Bytes, b.ID),
-				"see what is missing; if nothing is, run `sagestore backup prune --accept-smaller`")
+				smallerHint)
+		case newer != nil && newer.Created.After(accepted) && newer.Records < b.Records-newer.Records && b.Records-newer.Records > fewRecords:
+			return refuse(fmt.Sprintf("backup %s has %d records, less than half of the %d of %s", newer.ID, newer.Records, b.Records, b.ID),
+				smallerHint)
 		}
 		newer = b
 	}

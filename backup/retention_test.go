@@ -161,6 +161,11 @@ func TestBackupsOfAnotherStoreStayAndDoNotCount(t *testing.T) {
 func TestWhatCouldLoseBackupsIsRefused(t *testing.T) {
 	shrunk := copies(nights("2026-03-01", 10)...)
 	shrunk[9].Bytes = 499
+	fewer, nearly := copies(nights("2026-03-01", 10)...), copies(nights("2026-03-01", 10)...)
+	for i := range fewer {
+		fewer[i].Records, nearly[i].Records = 31, 19
+	}
+	fewer[9].Records, nearly[9].Records = 15, 9
 	smallSince := slices.Clone(shrunk)
 	smallSince[8].Bytes = 499
 	otherShrunk := slices.Clone(shrunk)
@@ -180,6 +185,9 @@ func TestWhatCouldLoseBackupsIsRefused(t *testing.T) {
 		{"a later time was seen though the clock was accepted before", copies(nights("2026-03-01", 10)...), backup.Policy{Seen: at("2036-01-01"), Accepted: at("2026-01-01")}, "2026-03-10 04:00", "--accept-clock"},
 		{"the newest has less than half", shrunk, backup.Policy{}, "2026-03-10 04:00", "--accept-smaller"},
 		{"the one before the newest had", smallSince, backup.Policy{}, "2026-03-10 04:00", "--accept-smaller"},
+		{"the newest has less than half of the records", fewer, backup.Policy{}, "2026-03-10 04:00", "has 15 records, less than half of the 31 of "},
+		{"a few records are gone", nearly, backup.Policy{}, "2026-03-10 04:00", ""},
+		{"fewer records are accepted", fewer, backup.Policy{Smaller: at("2026-03-10 04:00")}, "2026-03-10 04:00", ""},
 		{"it is accepted", shrunk, backup.Policy{Smaller: at("2026-03-10 04:00")}, "2026-03-10 04:00", ""},
 		{"an earlier one was accepted", shrunk, backup.Policy{Smaller: at("2026-03-09 04:00")}, "2026-03-10 04:00", "--accept-smaller"},
 		{"it is accepted by a clock that was wrong", shrunk, backup.Policy{Smaller: at("2036-03-10")}, "2026-03-10 04:00", "--accept-smaller"},

@@ -412,7 +412,10 @@ func (r *Repo) OpenCopy(ctx context.Context, id, name string) (_ tiers.Copy, err
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = fail("open backup", e.ID, err) }()
+	defer func() {
+		r.noteDamage(ctx, e.ID, err)
+		err = fail("open backup", e.ID, hintDamaged(err))
+	}()
 	i := slices.IndexFunc(e.Manifest.Parts, func(p PartInfo) bool { return p.Name == name })
 	if i < 0 || !e.Manifest.Parts[i].isStore() {
 		var names []string

@@ -3,7 +3,10 @@ package manager
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/sagestore/sagestore/backup"
@@ -37,8 +40,8 @@ func (b *Backups) At(ctx context.Context, t time.Time) (backup.Entry, error) {
 func (b *Backups) OwnStore(ctx context.Context) string { return b.ownStore(ctx) }
 
 // identity answers the id of the store, and whether there is one to speak of: it can be
-// read, and has an id or any record. A new one that was opened by mistake before a
-// restore is none.
+// read, and has an id or any record, or any file. A new one that was opened by mistake
+// before a restore is none.
 func (b *Backups) identity(ctx context.Context) (id string, known bool) {
 	look := func(c *core) error {
 		fact, err := c.system.Fact(ctx, factStore)
@@ -49,6 +52,7 @@ func (b *Backups) identity(ctx context.Context) (id string, known bool) {
 			known = err == nil
 			return err
 		}
+		known = hasFiles(b.places()["file"])
 		return nil
 	}
 	if b.core.system != nil { // it is open
@@ -64,4 +68,25 @@ func (b *Backups) identity(ctx context.Context) (id string, known bool) {
 		return "", false
 	}
 	return id, known
+}
+
+// hasFiles tells whether there is a file below dir, other than the hidden ones that the
+// tier needs for itself.
+func hasFiles(dir string) bool {
+	found := errors.New("found")
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case path != dir && strings.HasPrefix(d.Name(), "."):
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		case d.Type().IsRegular():
+			return found
+		}
+		return nil
+	})
+	return err == found
 }

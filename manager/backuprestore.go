@@ -6,6 +6,7 @@ import (
 
 	"github.com/sagestore/sagestore/backup"
 	"github.com/sagestore/sagestore/config"
+	"github.com/sagestore/sagestore/internal/conflict"
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -18,7 +19,8 @@ type RestoreOptions struct {
 	// Stopped says that no program has the store open, where the store can't tell that
 	// itself, as on a server.
 	Stopped bool
-	// Adopt takes a backup of another store.
+	// Adopt takes a backup of another store than the one in place, if there is any
+	// record in that.
 	Adopt bool
 	// Protect are paths that may not be moved, such as the configuration.
 	Protect  []string
@@ -35,7 +37,8 @@ type RestoredStore struct {
 // Restore restores a backup, which may be backup.Latest, see [Backups.Show]. It unpacks and verifies
 // beside the place and then swaps; what was there before is kept and named. The
 // store gets a new epoch: what Redis holds under the old one may be newer than the
-// backup, and is not seen again.
+// backup, and is not seen again. A local cache that the backup does not hold begins
+// empty for the same reason, and what it held is kept as well.
 func (b *Backups) Restore(ctx context.Context, id string, o RestoreOptions) (done RestoredStore, err error) {
 	e, err := b.Show(ctx, id)
 	if err != nil {
@@ -61,7 +64,14 @@ func (b *Backups) Restore(ctx context.Context, id string, o RestoreOptions) (don
 		Dir: b.core.plan.DataDir, Places: places, Protect: o.Protect, Adopt: o.Adopt, Progress: o.Progress,
 	}
 	r.Parts, done.Without = placed(&e.Manifest, places)
-	r.Store = b.ownStore(ctx)
+	if d, ok := b.core.drivers.Find("cache", "file"); ok && d.Copies != nil {
+		r.Empty = map[string]string{"cache": d.Copies.Format()}
+	}
+	var known bool
+	if r.Store, known = b.identity(ctx); known && r.Store == "" && e.Err == nil && !o.Adopt {
+		return done, tiers.Fail("restore backup "+e.ID, "", tiers.Key{}, tiers.Hint(
+			conflict.Errorf("it is of store %q, and the one in place has records and never had a backup", e.Manifest.Store), "add --adopt if it is meant; what is in place is kept beside"))
+	}
 	if done.Restored, err = b.repo.Restore(ctx, e.ID, r); err != nil || !b.core.onServer() {
 		return done, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/sagestore/sagestore/backup"
@@ -47,19 +48,11 @@ func (b *Backups) Run(ctx context.Context, m *Manager, opts ...BackupOption) (ru
 }
 
 // RunOpening is [Backups.Run] for a store that open opens for it, and that is closed
-// afterwards: that it can't be opened is a failure which is remembered and told as
-// well.
+// afterwards: that it can't be opened, or is not there, is a failure which is remembered
+// and told as well. Where nothing was ever remembered that is only told.
 func (b *Backups) RunOpening(ctx context.Context, open func(ctx context.Context) (*Manager, error), opts ...BackupOption) (run BackupRun, err error) {
 	defer func() { err = named("backup", err) }()
-	if err := b.Existing(); err != nil { // before anything is made
-		return run, err
-	}
-	unlock, err := b.lock()
-	if err != nil {
-		return run, err
-	}
-	o, run, err := b.byHand(ctx, open, opts...)
-	unlock()
+	o, run, err := b.attempt(ctx, open, opts...)
 	if o == nil {
 		return run, err
 	}
@@ -72,8 +65,29 @@ func (b *Backups) RunOpening(ctx context.Context, open func(ctx context.Context)
 	return run, err
 }
 
-// byHand is called with the lock. It answers nil for the outcome where nobody is to
-// be told of it.
+// attempt answers nil for the outcome where nobody is to be told of it.
+func (b *Backups) attempt(ctx context.Context, open func(ctx context.Context) (*Manager, error), opts ...BackupOption) (*backup.Outcome, BackupRun, error) {
+	if err := b.Existing(); err != nil && !errors.Is(err, ErrNoStore) {
+		return nil, BackupRun{}, err
+	} else if err != nil && !b.remembers() { // nothing is made for a name that may be wrong
+		now := b.core.clock.Now()
+		return &backup.Outcome{Attempt: backup.Attempt{Run: now, Try: 1, Began: now}, Ended: now, Err: err}, BackupRun{}, err
+	}
+	unlock, err := b.lock()
+	if err != nil {
+		return nil, BackupRun{}, err
+	}
+	defer unlock()
+	return b.byHand(ctx, open, opts...)
+}
+
+// remembers tells that runs were remembered here before.
+func (b *Backups) remembers() bool {
+	_, err := os.Stat(b.core.jobsDir())
+	return err == nil
+}
+
+// byHand is called with the lock.
 func (b *Backups) byHand(ctx context.Context, open func(ctx context.Context) (*Manager, error), opts ...BackupOption) (o *backup.Outcome, run BackupRun, err error) {
 	st, err := b.State(ctx)
 	switch {

@@ -103,6 +103,7 @@ func (b *Backups) Status(ctx context.Context) (s BackupStatus, err error) {
 	if _, err := backup.Decide(kept, b.policy(s.State, own), now); err != nil && unread == nil {
 		s.findRefusal(err)
 	}
+	b.findGone(&s)
 	b.findRuns(&s)
 	b.findUntold(&s)
 	if unread != nil {
@@ -142,6 +143,16 @@ func (s *BackupStatus) findUnread(err error) {
 		message, hint = e.Err, cmp.Or(e.Hint, hint)
 	}
 	s.find(false, "destination", s.Dest+" can't be read: "+message.Error(), hint)
+}
+
+// findGone tells that the store is not there, of which there are backups.
+func (b *Backups) findGone(s *BackupStatus) {
+	if s.Backups == 0 && s.State.LastGood.IsZero() {
+		return
+	}
+	if err := b.Existing(); errors.Is(err, ErrNoStore) {
+		s.find(false, "store", b.places()["database"]+" is not there", "see that data_dir, or --data-dir, and the disk are those that are meant; `sagestore backup restore` brings the store back")
+	}
 }
 
 // findRefusal tells why backups only become more.

@@ -73,6 +73,9 @@ func (b *Backups) noteTold(ctx context.Context, all []told) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return nil // it was this process that ended them
 	}
+	if !b.remembers() {
+		return nil
+	}
 	ctx = context.WithoutCancel(ctx)
 	after := func() (st backup.State, changed bool, err error) {
 		if st, err = b.State(ctx); err != nil {
