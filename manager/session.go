@@ -17,8 +17,8 @@ import (
 type SessionInfo struct {
 	ID      string    `json:"id"`
 	Started time.Time `json:"started"`
-	Seen    time.Time `json:"seen"`    // its last use, to within a minute
-	Entries int       `json:"entries"` // in tiers that outlive the process, and in this process
+	Seen    time.Time `json:"seen,omitzero"` // its last use, to within a minute
+	Entries int       `json:"entries"`       // in tiers that outlive the process, and in this process
 }
 
 // EndSession ends a session: it removes the keys Key(id) and Key(id, ...) of

@@ -27,8 +27,9 @@ type ending struct {
 // by one commit; what remains to be removed then is, even if the process dies
 // meanwhile. The payload says how the session ended; without one it was a success.
 //
-// Ending a session that is over is no error and changes nothing. tiers.ErrNotFound:
-// it was never begun with [Store.Start].
+// Ending a session that is over is no error and changes nothing, but that one which an
+// import has ended is not let go on by another import. tiers.ErrNotFound: it was never
+// begun with [Store.Start].
 func (s *Store) End(ctx context.Context, id string, how ...Stop) error {
 	stop := Stop{Success: true}
 	if len(how) > 0 {
@@ -44,8 +45,12 @@ func (s *Store) End(ctx context.Context, id string, how ...Stop) error {
 	}
 	return fail("end", id, s.update(ctx, id, func(v view) error {
 		w, err := v.open(ctx, id)
-		if err != nil || w.head.Ended {
+		switch {
+		case err != nil || w.head.Ended && !w.head.Imported:
 			return err
+		case w.head.Ended: // from here on no import lets it go on
+			w.head.Imported = false
+			return v.logs.Save(ctx, logKey(id), w.head)
 		}
 		if _, err := w.add(events); err != nil {
 			return err

@@ -110,6 +110,31 @@ func TestImportEndsNothingThatGoesOn(t *testing.T) {
 	value[uint64](t)(s.Resume(ctx, "done", session.Event{Method: "app.step"}))
 }
 
+// TestNoImportLetsASessionGoOnThatWasEndedHere: only what came by imports alone goes on when
+// its log does.
+func TestNoImportLetsASessionGoOnThatWasEndedHere(t *testing.T) {
+	t.Parallel()
+	ctx, s := t.Context(), session.New(sagetest.Open(t))
+	const another = `{"jsonrpc":"2.0","method":"app.step","params":{"session_id":"s","n":9}}` + "\n"
+	imported(t, s, foreign, 6, 0)
+	imported(t, s, another, 1, 0)
+	if info := value[session.Info](t)(s.Info(ctx, "s")); !info.EndedAt.IsZero() {
+		t.Errorf("a log that goes on after its session.stop has ended at %v", info.EndedAt)
+	}
+	stop := strings.Replace(foreign[strings.LastIndex(foreign[:len(foreign)-1], "\n")+1:], "03:04:08", "03:05:08", 1)
+	if !strings.Contains(stop, "session.stop") {
+		t.Fatalf("the last line is %s", stop)
+	}
+	imported(t, s, stop, 1, 0)
+	was := value[session.Info](t)(s.Info(ctx, "s")).EndedAt
+	must(t, s.End(ctx, "s"))
+	imported(t, s, strings.Replace(another, "9", "10", 1), 1, 0)
+	info := value[session.Info](t)(s.Info(ctx, "s"))
+	if info.EndedAt.IsZero() || !info.EndedAt.Equal(was) || info.Events != 9 {
+		t.Errorf("it is %+v, and had ended at %v", info, was)
+	}
+}
+
 func TestDamagedLinesAreToldAndTheOthersImported(t *testing.T) {
 	t.Parallel()
 	good := strings.Split(strings.TrimSpace(foreign), "\n")

@@ -15,6 +15,7 @@ import (
 	"github.com/sagestore/sagestore/agent"
 	"github.com/sagestore/sagestore/internal/oneline"
 	"github.com/sagestore/sagestore/manager"
+	"github.com/sagestore/sagestore/tiers"
 )
 
 func (a *app) agentCommand() *cobra.Command {
@@ -300,6 +301,17 @@ func (d *destruction) may(ctx context.Context, a *app, what string, of facts) (p
 	return true, a.confirm(ctx, what, d.yes)
 }
 
+// none says of a dry run that there is nothing to delete; told tells that it was one.
+func (d *destruction) none(a *app, what, id string) (told bool, err error) {
+	if !d.dry {
+		return false, nil
+	}
+	if a.json {
+		return true, a.would("delete nothing", facts{what + "_id": id, "existed": false})
+	}
+	return true, a.would(fmt.Sprintf("delete nothing: there is no %s %q", what, id), nil)
+}
+
 // would says what a dry run would do.
 func (a *app) would(what string, of facts) error {
 	if !a.json {
@@ -327,7 +339,12 @@ unless --yes is given. An agent that is not there is no error.`,
 				if err != nil {
 					return err
 				}
-				fields, _ := s.Fields(args[0]).LoadAll(c.Context()) // what can't be read is deleted as well
+				fields, damaged := s.Fields(args[0]).LoadAll(c.Context()) // what can't be read is deleted as well
+				if _, err := s.Load(c.Context(), args[0]); errors.Is(err, tiers.ErrNotFound) && held == (holdings{}) && len(fields) == 0 && damaged == nil {
+					if told, err := d.none(a, "agent", args[0]); told {
+						return err
+					}
+				}
 				of := facts{"agent_id": args[0], "fields": len(fields), "conversations": held.Conversations, "checkpoints": held.Checkpoints, "sessions": held.Sessions}
 				if proceed, err := d.may(c.Context(), a, deletionOf(args[0], len(fields), held), of); err != nil || !proceed {
 					return err

@@ -305,6 +305,11 @@ that is not there is no error.`,
 				return err
 			}
 			return a.withAgents(c.Context(), func(s *agent.Store) error {
+				if _, err := s.LoadCheckpoint(c.Context(), o.agent, args[0]); errors.Is(err, tiers.ErrNotFound) {
+					if told, err := d.none(a, "checkpoint", args[0]); told {
+						return err
+					}
+				}
 				if proceed, err := d.may(c.Context(), a, fmt.Sprintf("delete checkpoint %q", args[0]), facts{"checkpoint_id": args[0]}); err != nil || !proceed {
 					return err
 				}

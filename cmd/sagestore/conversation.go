@@ -12,6 +12,7 @@ import (
 
 	"github.com/sagestore/sagestore/agent"
 	"github.com/sagestore/sagestore/internal/oneline"
+	"github.com/sagestore/sagestore/tiers"
 )
 
 func (a *app) conversationCommand() *cobra.Command {
@@ -214,8 +215,13 @@ It asks before, unless --yes is given. One that is not there is no error.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withAgents(c.Context(), func(s *agent.Store) error {
 				n := 0
-				if conv, err := s.LoadConversation(c.Context(), args[0], agent.Page{Limit: 1}); err == nil {
+				conv, err := s.LoadConversation(c.Context(), args[0], agent.Page{Limit: 1})
+				if err == nil {
 					n = conv.Count
+				} else if errors.Is(err, tiers.ErrNotFound) {
+					if told, err := d.none(a, "conversation", args[0]); told {
+						return err
+					}
 				}
 				if proceed, err := d.may(c.Context(), a, fmt.Sprintf("delete conversation %q with %s", args[0], many(n, "message")), facts{"conversation_id": args[0], "messages": n}); err != nil || !proceed {
 					return err

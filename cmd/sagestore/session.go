@@ -2,12 +2,15 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sagestore/sagestore/manager"
+	"github.com/sagestore/sagestore/session"
+	"github.com/sagestore/sagestore/tiers"
 )
 
 func (a *app) sessionCommand() *cobra.Command {
@@ -80,11 +83,19 @@ session.stop. Preferences and all else stay. Running apps drop theirs within
 				if err != nil {
 					return err
 				}
-				if !found {
+				log, err := goingLog(c.Context(), m, args[0])
+				if err != nil {
+					return err
+				}
+				if found = found || log != nil; !found {
 					_, _ = fmt.Fprintf(a.err, "sagestore: no session %q goes on; only what may be left of it is removed\n", args[0])
 				}
 				what := fmt.Sprintf("session %q: %d of its entries are removed here, and what running apps hold of it in memory", args[0], info.Entries)
 				of := facts{"session_id": args[0], "goes_on": found, "entries": info.Entries}
+				if log != nil {
+					what += fmt.Sprintf("; its log of %s gets a session.stop", many(log.Events, "event"))
+					of["events"], of["stops_log"] = log.Events, true
+				}
 				if proceed, err := d.may(c.Context(), a, "end "+what, of); err != nil || !proceed {
 					return err
 				}
@@ -109,6 +120,18 @@ func (a *app) withSessions(ctx context.Context, fn func(m *manager.Manager) erro
 		}
 		return fn(m)
 	})
+}
+
+// goingLog answers the log of a session that goes on, or nil where it has none.
+func goingLog(ctx context.Context, m *manager.Manager, id string) (*session.Info, error) {
+	info, err := session.New(m).Info(ctx, id)
+	switch {
+	case errors.Is(err, tiers.ErrNotFound) || err == nil && !info.EndedAt.IsZero():
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return &info, nil
 }
 
 func findSession(ctx context.Context, m *manager.Manager, id string) (info manager.SessionInfo, found bool, err error) {
