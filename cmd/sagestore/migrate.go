@@ -45,6 +45,9 @@ the database only, and whose database is empty. What is left stays as it was.`,
 				return a.migrate(c.Context(), f)
 			case f.category == "" && f.from != "" && f.to != "":
 				return a.migrateStore(c.Context(), f)
+			case f.category != "" && (f.from != "" || f.to != ""):
+				return usagef("a category moves to the tier that the configuration names for it; --from and --to move the whole database",
+					"--category and --from or --to exclude each other")
 			}
 			return usagef(usage, "it does not say what to move")
 		},

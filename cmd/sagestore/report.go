@@ -18,7 +18,7 @@ type fault struct{ text, hint string }
 // line with what to do next.
 func (a *app) report(err error) {
 	for _, f := range explain(err) {
-		_, _ = fmt.Fprintf(a.err, "sagestore: %s\n", f.text)
+		_, _ = fmt.Fprintf(a.err, "sagestore: %s\n", inOneLine(f.text))
 		if f.hint != "" {
 			_, _ = fmt.Fprintf(a.err, "hint: %s\n", f.hint)
 		}
@@ -48,6 +48,23 @@ func explain(err error) []fault {
 		all = append(all, faultOf(err))
 	}
 	return all
+}
+
+// inOneLine joins the lines of what others say, such as the drivers of databases.
+func inOneLine(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		switch before := b.String(); {
+		case line == "" || before == "":
+		case strings.HasSuffix(before, ":"):
+			b.WriteByte(' ')
+		default:
+			b.WriteString("; ")
+		}
+		b.WriteString(line)
+	}
+	return b.String()
 }
 
 // without takes a hint out of a text that repeats it.

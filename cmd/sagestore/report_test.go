@@ -72,3 +72,16 @@ func nothing(t *testing.T) *manager.Manager {
 	t.Cleanup(func() { _ = m.Close(context.Background()) })
 	return m
 }
+
+func TestAnErrorIsOneLine(t *testing.T) {
+	for text, want := range map[string]string{
+		"one line":                              "one line",
+		"a line with its end\n":                 "a line with its end",
+		"failed to connect to `x`:\n\ta\n\n\tb": "failed to connect to `x`: a; b",
+		"a\r\nb":                                "a; b",
+	} {
+		if got := inOneLine(text); got != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
+	}
+}

@@ -105,6 +105,9 @@ func parse(b []byte, codec string, raw bool) (any, error) {
 // meant as a text.
 func notJSON(b []byte, err error) error {
 	where := strings.TrimPrefix(err.Error(), tiers.ErrCorrupt.Error()+": ")
+	if strings.HasSuffix(where, "is there twice") {
+		return usagef("leave one of both out", "the value is not JSON that can be kept: %s", where)
+	}
 	if begin := bytes.TrimSpace(b); len(begin) > 0 && bytes.ContainsRune([]byte(`{["`), rune(begin[0])) {
 		return usagef("in JSON the names of fields and all texts are in double quotes", "the value is not JSON: %s", where)
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -165,7 +166,7 @@ func ofNetwork(err error, place string) error {
 		return as("the certificate of the server can't be verified: check sslrootcert in postgres.url")
 	}
 	if connect := (*pgconn.ConnectError)(nil); errors.As(err, &connect) {
-		if strings.Contains(err.Error(), "refused TLS") || strings.Contains(err.Error(), "TLS") {
+		if strings.Contains(err.Error(), "refused TLS") && onlyTLS(connect.Config) {
 			return as("the server of " + place + " offers no TLS: check sslmode, and ssl of the server")
 		}
 		return as("check that the server of " + place + " runs and may be reached from here")
@@ -178,6 +179,12 @@ func ofNetwork(err error, place string) error {
 		return as("the connection to " + place + " was lost: try again")
 	}
 	return err
+}
+
+// onlyTLS tells that the URL wants TLS. With sslmode=prefer, or none, that it is refused is no
+// reason.
+func onlyTLS(c *pgconn.Config) bool {
+	return !slices.ContainsFunc(c.Fallbacks, func(f *pgconn.FallbackConfig) bool { return f.TLSConfig == nil })
 }
 
 // lost tells whether the other end went away in the middle of an answer.

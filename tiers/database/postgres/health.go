@@ -138,7 +138,7 @@ func (t *Tier) findOldest(ctx context.Context, q querier) (tiers.Finding, error)
 func (t *Tier) findRubbish(ctx context.Context, q querier) (tiers.Finding, error) {
 	var dead, live, size int64
 	err := q.QueryRow(ctx, rubbish, t.schema).Scan(&dead, &live, &size)
-	f := tiers.Finding{OK: dead < 100_000 || dead < 4*live, Subject: "room", Message: fmt.Sprintf("%d MiB, %d rows and %d replaced ones", size>>20, live, dead)}
+	f := tiers.Finding{OK: dead < 100_000 || dead < 4*live, Subject: "room", Message: fmt.Sprintf("%d MiB, about %d rows and %d replaced ones", size>>20, live, dead)}
 	if !f.OK {
 		f.Hint = "autovacuum does not keep up: check that it is on"
 		return f, err

@@ -2,8 +2,11 @@ package postgres
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -74,6 +77,33 @@ func TestTablesMadeBetweenTwoLooksAreNoDamage(t *testing.T) {
 	}
 }
 
+// rude answers the address of a server that is about to end: it resets what connects to it.
+// TLS is refused before.
+func rude(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			request := make([]byte, 8) // of TLS, or the begin of another one
+			_, _ = io.ReadFull(c, request)
+			if binary.BigEndian.Uint32(request[4:]) == 80877103 {
+				_, _ = c.Write([]byte("N"))
+			}
+			_ = c.(*net.TCPConn).SetLinger(0)
+			_ = c.Close()
+		}
+	}()
+	return l.Addr().String()
+}
+
 func TestWhatCannotBeUsedIsRefusedAndSaysWhatToDo(t *testing.T) {
 	srv := pgtest.Shared(t)
 	exec := func(statements string) { srv.Exec(t, "postgres", statements) }
@@ -92,6 +122,7 @@ func TestWhatCannotBeUsedIsRefusedAndSaysWhatToDo(t *testing.T) {
 		{"no such database", "", Config{URL: srv.URL("nothing")}, tiers.ErrUnavailable, []string{"createdb"}},
 		{"no such account", "", Config{URL: strings.Replace(good, pgtest.User+"@", "stranger:hunter2@", 1)}, tiers.ErrUnavailable, []string{"check user"}},
 		{"no TLS where it is asked for", "", Config{URL: strings.Replace(good, "disable", "require", 1)}, tiers.ErrUnavailable, []string{"sslmode"}},
+		{"one that ends every connection, though TLS may be left out", "", Config{URL: "postgres://u:hunter2@" + rude(t) + "/d?sslmode=prefer"}, tiers.ErrUnavailable, []string{"/d runs and may be reached"}},
 		{"a schema that has to be quoted", "", Config{URL: good, Schema: "Mine"}, nil, []string{`schema is "Mine"`}},
 		{"a schema of PostgreSQL's", "", Config{URL: good, Schema: "pg_mine"}, nil, []string{"pg_"}},
 		{"too many connections", "", Config{URL: good, Pool: 5000}, nil, []string{"pool is 5000"}},
