@@ -13,15 +13,17 @@ import (
 const (
 	// tried is how many records of a category of a namespace are decrypted.
 	tried = 4
-	// triedSpaces bounds the namespaces that are looked into, of all categories.
+	// triedSpaces bounds the namespaces that are looked into, of all categories that are
+	// encrypted, and of all others.
 	triedSpaces = 1000
 )
 
-// diagnoseKeys decrypts some records of each category that is encrypted. A key that is
-// another than the one that they were encrypted with has its id all the same, and nothing
-// else would show it before they are needed.
+// diagnoseKeys decrypts some records of each category that is, or once was, encrypted. A
+// key that is another than the one that they were encrypted with has its id all the same,
+// and a configuration that has lost its keys is a good one: nothing else would show either
+// before the records are needed.
 func (c *core) diagnoseKeys(ctx context.Context) (found []tiers.Finding) {
-	good, bad, seen := map[string]bool{}, map[string]error{}, 0
+	good, bad, seen := map[string]bool{}, map[string]error{}, map[bool]int{}
 	for _, name := range c.order {
 		for s, err := range c.stations[name].tier.Spaces(ctx) {
 			if err != nil {
@@ -30,11 +32,12 @@ func (c *core) diagnoseKeys(ctx context.Context) (found []tiers.Finding) {
 			if bad[s.Category] != nil || isStaged(s.Category) {
 				continue
 			}
-			if p, err := c.plan.Policy(s.Category, c.facts.policy(s.Category)); err != nil || !p.Encrypt || p.Tier != name {
+			p, err := c.plan.Policy(s.Category, c.facts.policy(s.Category))
+			if err != nil || p.Tier != name {
 				continue
 			}
-			if seen++; seen > triedSpaces {
-				break
+			if seen[p.Encrypt]++; seen[p.Encrypt] > triedSpaces {
+				continue
 			}
 			switch n, err := c.decrypts(ctx, name, s); {
 			case err != nil:
