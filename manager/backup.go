@@ -28,7 +28,9 @@ type backupOptions struct {
 func (c *core) backupOptions(opts []BackupOption) backupOptions {
 	o := backupOptions{cache: c.plan.Backup.Cache}
 	for _, opt := range opts {
-		opt.backup(&o)
+		if opt != nil {
+			opt.backup(&o)
+		}
 	}
 	return o
 }

@@ -43,6 +43,9 @@ to. With --agent only those of that agent.`,
 				}
 				if owner != "" {
 					all = slices.DeleteFunc(all, func(s sessionThere) bool { return s.Agent != owner })
+					if len(all) == 0 {
+						_, _ = fmt.Fprintf(a.err, "sagestore: no session belongs to an agent %q\n", owner)
+					}
 				}
 				if a.json {
 					err = a.printJSON(all)

@@ -149,23 +149,26 @@ func Run(c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "pgtest")
-	if err != nil {
-		return nil, err
-	}
-	s := &Server{bin: bin, dir: dir, owner: owner}
-	if err := s.make(c); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
-	}
 	// Another process may take the port between freePort and the start.
 	for attempt := 1; ; attempt++ {
-		if s.port, err = freePort(); err == nil {
-			err = s.run()
-		}
-		if err == nil || attempt == 5 {
+		s := &Server{bin: bin, owner: owner}
+		if err := s.begin(c); err == nil || attempt == 5 {
 			return s, err
 		}
 	}
+}
+
+// begin makes a server in a directory of its own, which has gone after an error.
+func (s *Server) begin(c Config) (err error) {
+	if s.dir, err = os.MkdirTemp("", "pgtest"); err != nil {
+		return err
+	}
+	if err = s.make(c); err == nil {
+		if s.port, err = freePort(); err == nil {
+			return s.run() // which removes it when it fails
+		}
+	}
+	return errors.Join(err, os.RemoveAll(s.dir))
 }
 
 // make makes the files of a new server.
