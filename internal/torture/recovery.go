@@ -29,10 +29,15 @@ const drained = 15 * time.Second
 func recoverStore(ctx context.Context, s spec) (err error) {
 	var mu sync.Mutex
 	var opened []tiers.Tier
-	m, err := s.Store.open(ctx, newPoints("", 0, false), func(_ string, t tiers.Tier) {
-		mu.Lock()
-		defer mu.Unlock()
-		opened = append(opened, t)
+	var m *manager.Manager
+	err = patiently(func() (err error) {
+		opened = nil
+		m, err = s.Store.open(ctx, newPoints("", 0, false), func(_ string, t tiers.Tier) {
+			mu.Lock()
+			defer mu.Unlock()
+			opened = append(opened, t)
+		})
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("the store does not open: %w", err)
@@ -47,38 +52,42 @@ func recoverStore(ctx context.Context, s spec) (err error) {
 	}
 	for _, t := range opened {
 		if sw, ok := tiers.As[tiers.Sweeper](t); ok {
-			if err := sweep(ctx, sw); err != nil {
+			err := patiently(func() error {
+				_, err := sw.Sweep(ctx, 10_000)
+				return err
+			})
+			if err != nil {
 				return fmt.Errorf("sweep: %w", err)
 			}
 		}
 	}
 	if s.Store.Agents != "" {
-		st, err := settleAgents(ctx, m)
-		for until := tiers.SystemClock().Now().Add(drained); errors.Is(err, tiers.ErrUnavailable) && tiers.SystemClock().Now().Before(until); {
-			time.Sleep(100 * time.Millisecond) // as in sweep
-			st, err = settleAgents(ctx, m)
-		}
-		if err == nil {
-			var b []byte
-			if b, err = json.Marshal(st); err == nil {
-				err = os.WriteFile(s.Answers, b, 0o600)
+		err := patiently(func() error {
+			st, err := settleAgents(ctx, m)
+			if err != nil {
+				return err
 			}
-		}
+			b, err := json.Marshal(st)
+			if err != nil {
+				return err
+			}
+			return os.WriteFile(s.Answers, b, 0o600)
+		})
 		return errors.Join(err, s.Store.waitForJournal(ctx))
 	}
 	return nil
 }
 
-// sweep tries again for a while when a server does not answer in time, as one does on
-// a busy machine.
-func sweep(ctx context.Context, t tiers.Sweeper) error {
-	for until := tiers.SystemClock().Now().Add(drained); ; {
-		_, err := t.Sweep(ctx, 10_000)
-		if !errors.Is(err, tiers.ErrUnavailable) || tiers.SystemClock().Now().After(until) {
+// patiently tries again when a server does not answer in time, as one does on a busy
+// machine. It counts, since a machine that was suspended has no time left by the clock.
+func patiently(fn func() error) (err error) {
+	for range 20 {
+		if err = fn(); !errors.Is(err, tiers.ErrUnavailable) {
 			return err
 		}
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(500 * time.Millisecond)
 	}
+	return err
 }
 
 // found makes the accounts of a new store.
