@@ -140,22 +140,22 @@ func TestAListTellsOfPartsThatWereCut(t *testing.T) {
 func TestDamageThatWasFoundIsToldUntilItIsGone(t *testing.T) {
 	for _, c := range []struct {
 		by   string
-		find func(t *testing.T, r *Repo, id string) error
+		find func(ctx context.Context, r *Repo, id, dir string) error
 	}{
-		{"a verification", func(t *testing.T, r *Repo, id string) error {
-			_, err := r.Verify(t.Context(), id, false)
+		{"a verification", func(ctx context.Context, r *Repo, id, _ string) error {
+			_, err := r.Verify(ctx, id, false)
 			return err
 		}},
-		{"a restore beside", func(t *testing.T, r *Repo, id string) error {
-			_, err := r.Restore(t.Context(), id, RestoreOptions{To: filepath.Join(t.TempDir(), "to")})
+		{"a restore beside", func(ctx context.Context, r *Repo, id, dir string) error {
+			_, err := r.Restore(ctx, id, RestoreOptions{To: filepath.Join(dir, "to")})
 			return err
 		}},
-		{"a restore in place", func(t *testing.T, r *Repo, id string) error {
-			_, err := r.Restore(t.Context(), id, inPlace(t.TempDir()))
+		{"a restore in place", func(ctx context.Context, r *Repo, id, dir string) error {
+			_, err := r.Restore(ctx, id, inPlace(dir))
 			return err
 		}},
-		{"a look into it", func(t *testing.T, r *Repo, id string) error {
-			_, err := r.OpenCopy(t.Context(), id, "database")
+		{"a look into it", func(ctx context.Context, r *Repo, id, _ string) error {
+			_, err := r.OpenCopy(ctx, id, "database")
 			return err
 		}},
 	} {
@@ -168,7 +168,7 @@ func TestDamageThatWasFoundIsToldUntilItIsGone(t *testing.T) {
 			spoiled := bytes.Clone(whole)
 			spoiled[len(spoiled)/2] ^= 1 // its size stays
 			b.objects[object] = spoiled
-			if err := c.find(t, r, m.ID); !errors.Is(err, tiers.ErrCorrupt) || !strings.Contains(err.Error(), bytesHint) {
+			if err := c.find(t.Context(), r, m.ID, t.TempDir()); !errors.Is(err, tiers.ErrCorrupt) || !strings.Contains(err.Error(), bytesHint) {
 				t.Fatalf("got %v", err)
 			}
 			if e, err := r.Show(t.Context(), m.ID); err != nil || !strings.Contains(e.Damaged, m.Parts[0].Name) || !e.Verified.IsZero() {

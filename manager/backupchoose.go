@@ -72,9 +72,8 @@ func (b *Backups) identity(ctx context.Context) (id string, known bool) {
 
 // hasFiles tells whether there is a file below dir, other than the hidden ones that the
 // tier needs for itself.
-func hasFiles(dir string) bool {
-	found := errors.New("found")
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+func hasFiles(dir string) (found bool) {
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error { // what can't be read may be anything
 		switch {
 		case err != nil:
 			return err
@@ -82,11 +81,11 @@ func hasFiles(dir string) bool {
 			if d.IsDir() {
 				return fs.SkipDir
 			}
-			return nil
 		case d.Type().IsRegular():
-			return found
+			found = true
+			return fs.SkipAll
 		}
 		return nil
 	})
-	return err == found
+	return found
 }
