@@ -317,15 +317,15 @@ func (r *Repo) remove(ctx context.Context, id string) error {
 // sweep removes what was never published and is too old, or too far in the future, to
 // be under way.
 func (r *Repo) sweep(ctx context.Context) error {
-	now := r.o.Clock.Now()
-	if d, ok := r.bucket.(*dirBucket); ok { // first, since what it leaves takes its directory along
-		if err := d.tidy(now.Add(-r.o.Abandoned)); err != nil {
-			return err
-		}
-	}
 	objects, err := r.objects(ctx, "")
 	if err != nil {
 		return err
+	}
+	now := r.o.Clock.Now()
+	if d, ok := r.bucket.(*dirBucket); ok { // first, since the last of the others takes its directory along
+		if err := d.tidy(now.Add(-r.o.Abandoned)); err != nil {
+			return err
+		}
 	}
 	for id, names := range objects {
 		if _, published := names[manifestObject]; published || wasPublished(names) || now.Sub(timeOf(id)).Abs() < r.o.Abandoned {

@@ -283,6 +283,17 @@ func resume(ctx context.Context, dir string, copies []tiers.Copies, at func(stri
 	return m.roll(dir, at)
 }
 
+// Unfinished tells that a restore was decided in the data directory and interrupted, or is
+// under way.
+func Unfinished(dir string) bool {
+	dir, err := absolute(dir)
+	if err != nil {
+		return false
+	}
+	_, err = os.Lstat(filepath.Join(dir, markerName))
+	return err == nil
+}
+
 // Replacement is a restore that was made in place, and what it replaced.
 type Replacement struct {
 	Backup string // its id

@@ -16,11 +16,12 @@ import (
 // factStore is the id of the store, by which a backup tells whose it is.
 const factStore = "store"
 
-// BackupOption is [BackupCache], [BackupAllowEmpty] or [BackupProgress].
+// BackupOption is [BackupCache], [BackupAllowEmpty], [BackupNewStore] or [BackupProgress].
 type BackupOption interface{ backup(o *backupOptions) }
 
 type backupOptions struct {
 	cache      bool
+	newStore   bool
 	allowEmpty bool
 	progress   func(backup.Progress)
 }

@@ -56,7 +56,7 @@ func (b *Backups) RestoreCategories(ctx context.Context, m *Manager, id string, 
 	if e.Err != nil { // then it does not say of which store it is either
 		return nil, fmt.Errorf("backup %s: %w", e.ID, e.Err)
 	}
-	store, err := m.core.storeID(ctx)
+	store, err := m.core.ownID(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package manager
 
 import (
 	"context"
-	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"github.com/sagestore/sagestore/backup"
-	"github.com/sagestore/sagestore/tiers"
 )
 
 // Show answers a backup by its id. backup.Latest is the newest verified one of this
@@ -39,25 +37,29 @@ func (b *Backups) At(ctx context.Context, t time.Time) (backup.Entry, error) {
 // when no backup was ever made of it, or when it can't be read.
 func (b *Backups) OwnStore(ctx context.Context) string { return b.ownStore(ctx) }
 
-// identity answers the id of the store, and whether there is one to speak of: it can be
-// read, and has an id or any record, or any file. A new one that was opened by mistake
-// before a restore is none.
-func (b *Backups) identity(ctx context.Context) (id string, known bool) {
-	look := func(c *core) error {
-		fact, err := c.system.Fact(ctx, factStore)
-		if id, known = string(fact), err == nil; known || !errors.Is(err, tiers.ErrNotFound) {
+// identity answers the id of the store, and whether there is one to speak of: a backup of
+// it was made here, or it can be read and holds any record or file. A new one that was
+// opened by mistake before a restore is none; one of which backups were made here does
+// not become another one by that.
+func (b *Backups) identity(ctx context.Context) (id string, there bool) {
+	known, err := b.core.known()
+	if err == nil && known != "" {
+		return known, true
+	}
+	look := func(c *core) (err error) {
+		if id, err = c.ownID(ctx); err != nil {
 			return err
 		}
 		for _, err := range c.systemTier.Spaces(ctx) {
-			known = err == nil
+			there = err == nil
 			return err
 		}
-		known = hasFiles(b.places()["file"])
+		there = hasFiles(b.places()["file"])
 		return nil
 	}
 	if b.core.system != nil { // it is open
 		_ = look(b.core) // then nothing is known
-		return id, known
+		return id, there
 	}
 	if !b.core.onServer() {
 		if _, err := os.Stat(b.places()["database"]); err != nil {
@@ -67,7 +69,7 @@ func (b *Backups) identity(ctx context.Context) (id string, known bool) {
 	if err := b.aside(ctx, look); err != nil {
 		return "", false
 	}
-	return id, known
+	return id, there
 }
 
 // hasFiles tells whether there is a file below dir, other than the hidden ones that the

@@ -21,8 +21,8 @@ func BackupAllowEmpty() BackupOption {
 	return backupOption(func(o *backupOptions) { o.allowEmpty = true })
 }
 
-// Existing tells whether the store is there, without opening or making it: one that is
-// not is [ErrNoStore], and one whose database is the memory of a process, which no other
+// Existing tells whether the store is there, or comes back by a restore that was interrupted,
+// without opening or making it: one that is not is [ErrNoStore], and one whose database is the memory of a process, which no other
 // can look into, tiers.ErrUnsupported. Of drivers whose store is no file here it knows
 // nothing, and answers nil.
 func (b *Backups) Existing() error {
@@ -36,8 +36,11 @@ func (b *Backups) Existing() error {
 	}
 	_, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = tiers.Hint(fmt.Errorf("%w: %s is not there, so there is nothing to back up", ErrNoStore, path),
-			"see that data_dir, or --data-dir, is that of the store that is meant")
+		if backup.Unfinished(b.core.plan.DataDir) {
+			return nil
+		}
+		err = tiers.Hint(fmt.Errorf("%w: %s is not there", ErrNoStore, path),
+			"see that data_dir, or --data-dir, is that of the store that is meant; a whole restore brings back one that was lost")
 	}
 	return named("backup", err)
 }
@@ -60,8 +63,8 @@ func (b *Backups) never(ctx context.Context, st backup.State) bool {
 // emptyBefore tells that the newest backup of the store is empty, too: somebody has
 // allowed that.
 func (c *core) emptyBefore(ctx context.Context, repo *backup.Repo) bool {
-	store, err := c.storeID(ctx)
-	if err != nil {
+	store, err := c.ownID(ctx)
+	if err != nil || store == "" {
 		return false
 	}
 	for e, err := range repo.List(ctx) {

@@ -72,8 +72,14 @@ func (b *Backups) Restore(ctx context.Context, id string, o RestoreOptions) (don
 		return done, tiers.Fail("restore backup "+e.ID, "", tiers.Key{}, tiers.Hint(
 			conflict.Errorf("it is of store %q, and the one in place has records and never had a backup", e.Manifest.Store), "add --adopt if it is meant; what is in place is kept beside"))
 	}
-	if done.Restored, err = b.repo.Restore(ctx, e.ID, r); err != nil || !b.core.onServer() {
+	if done.Restored, err = b.repo.Restore(ctx, e.ID, r); err != nil {
 		return done, err
+	}
+	if err := b.core.know(e.Manifest.Store); err != nil {
+		return done, tiers.Fail("restore backup "+e.ID, "", tiers.Key{}, fmt.Errorf("it is restored, and whose backups are made is not remembered: %w", err))
+	}
+	if !b.core.onServer() {
+		return done, nil
 	}
 	if err := b.load(ctx, &done); err != nil {
 		return done, tiers.Fail("restore backup "+e.ID, "", tiers.Key{}, tiers.Hint(fmt.Errorf("the restore is decided and not finished: %w", err), "mend the cause and open the store, which finishes it"))

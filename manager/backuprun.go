@@ -140,6 +140,9 @@ func (b *Backups) run(ctx context.Context, m *Manager, st backup.State, opts ...
 // do it again, see resumed.
 func (b *Backups) finish(ctx context.Context, run BackupRun, st backup.State, o backupOptions) (_ BackupRun, err error) {
 	run.Verified = true
+	if err := b.core.know(run.Manifest.Store); err != nil {
+		return run, err
+	}
 	rehearse, err := b.due(ctx)
 	if err != nil {
 		return run, err
@@ -213,6 +216,11 @@ func (n *nightly) work(ctx context.Context, a backup.Attempt) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close(context.WithoutCancel(ctx))) }()
+	if !m.core.backupOptions(n.opts).newStore {
+		if err := m.core.sameStore(ctx); err != nil {
+			return err
+		}
+	}
 	var resumed bool
 	if n.last, resumed, err = n.b.resumed(ctx, m, a, n.opts...); resumed || err != nil {
 		return err

@@ -98,12 +98,16 @@ func (b *Backups) Status(ctx context.Context) (s BackupStatus, err error) {
 		s.find(false, "backups", fmt.Sprintf("%d of %d can't be used", damaged, s.Backups), "`sagestore backup list` shows why")
 	}
 	if s.Others > 0 {
-		s.find(true, "destination", fmt.Sprintf("%d backups there are of other stores", s.Others), "they are neither counted nor removed; give each store a backup.dest of its own")
+		message := fmt.Sprintf("%d backups there are of other stores", s.Others)
+		if s.Others == 1 {
+			message = "a backup there is of another store"
+		}
+		s.find(true, "destination", message, "what is of others is neither counted nor removed; give each store a backup.dest of its own")
 	}
 	if _, err := backup.Decide(kept, b.policy(s.State, own), now); err != nil && unread == nil {
 		s.findRefusal(err)
 	}
-	b.findGone(&s)
+	b.findGone(ctx, &s)
 	b.findRuns(&s)
 	b.findUntold(&s)
 	if unread != nil {
@@ -145,13 +149,28 @@ func (s *BackupStatus) findUnread(err error) {
 	s.find(false, "destination", s.Dest+" can't be read: "+message.Error(), hint)
 }
 
-// findGone tells that the store is not there, of which there are backups.
-func (b *Backups) findGone(s *BackupStatus) {
-	if s.Backups == 0 && s.State.LastGood.IsZero() {
+// findGone tells that the store is not there, or is another one than that of the backups.
+func (b *Backups) findGone(ctx context.Context, s *BackupStatus) {
+	if backup.Unfinished(b.core.plan.DataDir) {
+		s.find(false, "restore", "one was interrupted after it was decided", "`sagestore doctor`, or whatever opens the store, finishes it")
 		return
 	}
-	if err := b.Existing(); errors.Is(err, ErrNoStore) {
-		s.find(false, "store", b.places()["database"]+" is not there", "see that data_dir, or --data-dir, and the disk are those that are meant; `sagestore backup restore` brings the store back")
+	if err := b.Existing(); err != nil {
+		if errors.Is(err, ErrNoStore) && (s.Backups > 0 || !s.State.LastGood.IsZero()) {
+			s.find(false, "store", b.places()["database"]+" is not there", "see that data_dir, or --data-dir, and the disk are those that are meant; `sagestore backup restore` brings the store back")
+		}
+		return
+	}
+	look := func(c *core) error { return c.sameStore(ctx) }
+	err := error(nil)
+	if b.core.system != nil {
+		err = look(b.core)
+	} else {
+		err = b.aside(ctx, look)
+	}
+	if errors.Is(err, tiers.ErrConflict) { // other errors are told by the tiers
+		message, hint := inParts(err)
+		s.find(false, "store", strings.TrimPrefix(message, "conflict: "), hint)
 	}
 }
 

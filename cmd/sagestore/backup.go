@@ -72,7 +72,7 @@ func inMemory() error {
 }
 
 func (a *app) backupCreateCommand() *cobra.Command {
-	var cache, empty bool
+	var cache, empty, newStore bool
 	c := &cobra.Command{
 		Use:   "create",
 		Short: "Make a backup now",
@@ -81,7 +81,8 @@ that the configuration no longer keeps. Programs that use the store go on; their
 commits wait for milliseconds. This is what a timer runs every night when no
 program does. It holds the database with its journal and sessions, and the file
 tier; what lives in memory or in Redis is in no backup. A store that is not there is
-never made for this (3). One without any record is not backed up, since it may not be
+never made for this (3), and one that is another than that of the backups until now, as a
+lost one that was made anew is, is not backed up before --new-store says so (4). One without any record is not backed up, since it may not be
 the one that is meant: where there are backups that is an error (1), and where there
 never was any it is only said.`,
 		Example: `  sagestore backup create
@@ -94,6 +95,9 @@ never was any it is only said.`,
 				opts := []manager.BackupOption{manager.BackupProgress(show.tell)}
 				if cache {
 					opts = append(opts, manager.BackupCache())
+				}
+				if newStore {
+					opts = append(opts, manager.BackupNewStore())
 				}
 				if empty {
 					opts = append(opts, manager.BackupAllowEmpty())
@@ -119,6 +123,7 @@ never was any it is only said.`,
 	}
 	c.Flags().BoolVar(&cache, "cache", false, "include the cache tier, where it keeps files")
 	c.Flags().BoolVar(&empty, "allow-empty", false, "back up a store without any record as well")
+	c.Flags().BoolVar(&newStore, "new-store", false, "the store is meant to be another one than that of the backups until now")
 	return a.backupFlags(c, "print JSON Lines: how far it is, and at last what was done")
 }
 

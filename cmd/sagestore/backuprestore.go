@@ -167,6 +167,9 @@ type restoredCategory struct {
 
 // restoreCategories brings categories into the store, which may be in use.
 func (a *app) restoreCategories(ctx context.Context, b *manager.Backups, id string, f restoreFlags) (err error) {
+	if err := b.Existing(); err != nil { // opening it would make it
+		return err
+	}
 	log := slog.New(slog.DiscardHandler)
 	m, err := a.openStore(ctx, log)
 	if err != nil {

@@ -54,7 +54,7 @@ func codeOf(err error) string {
 
 // ended tells whether the server ended the connection, or never answered on it.
 func ended(err error) bool {
-	if err == nil {
+	if err == nil || errors.Is(err, errShared) { // the latter is our own
 		return false
 	}
 	code := codeOf(err)
