@@ -67,8 +67,11 @@ func (b *Backups) Restore(ctx context.Context, id string, o RestoreOptions) (don
 	if d, ok := b.core.drivers.Find("cache", "file"); ok && d.Copies != nil {
 		r.Empty = map[string]string{"cache": d.Copies.Format()}
 	}
-	var known bool
-	if r.Store, known = b.identity(ctx); known && r.Store == "" && e.Err == nil && !o.Adopt {
+	own, there := b.identity(ctx)
+	if there {
+		r.Store = own
+	}
+	if there && own == "" && e.Err == nil && !o.Adopt {
 		return done, tiers.Fail("restore backup "+e.ID, "", tiers.Key{}, tiers.Hint(
 			conflict.Errorf("it is of store %q, and the one in place has records and never had a backup", e.Manifest.Store), "add --adopt if it is meant; what is in place is kept beside"))
 	}
