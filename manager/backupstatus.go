@@ -162,7 +162,7 @@ func (b *Backups) findGone(ctx context.Context, s *BackupStatus) {
 		return
 	}
 	look := func(c *core) error { return c.sameStore(ctx) }
-	err := error(nil)
+	var err error
 	if b.core.system != nil {
 		err = look(b.core)
 	} else {
