@@ -57,9 +57,10 @@ type Restored struct {
 
 // Restore restores a backup, which may be [Latest]. It unpacks beside the place and
 // verifies there, as [Repo.Verify] does, so that nothing changes before all of it is
-// known to be sound; one that is damaged is noted as such, as Verify does. What replaces a store is swapped with it at once, even if the
-// machine fails within, see [Resume]; what was there before is kept beside, see
-// [Replaced]. A store that anybody has open is refused with tiers.ErrUnavailable.
+// known to be sound; one that is damaged is noted as such, as Verify does. What replaces
+// a store is swapped with it at once, even if the machine fails within, see [Resume];
+// what was there before is kept beside, see [Replaced]. A store that anybody has open is
+// refused with tiers.ErrUnavailable.
 func (r *Repo) Restore(ctx context.Context, id string, o RestoreOptions) (done Restored, err error) {
 	e, err := r.Show(ctx, id)
 	if err != nil {

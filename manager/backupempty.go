@@ -21,10 +21,11 @@ func BackupAllowEmpty() BackupOption {
 	return backupOption(func(o *backupOptions) { o.allowEmpty = true })
 }
 
-// Existing tells whether the store is there, or comes back by a restore that was interrupted,
-// without opening or making it: one that is not is [ErrNoStore], and one whose database is the memory of a process, which no other
-// can look into, tiers.ErrUnsupported. Of drivers whose store is no file here it knows
-// nothing, and answers nil.
+// Existing tells whether the store is there, or comes back by a restore that was
+// interrupted, without opening or making it: one that is not is [ErrNoStore], and one
+// whose database is the memory of a process, which no other can look into,
+// tiers.ErrUnsupported. Of drivers whose store is no file here it knows nothing, and
+// answers nil.
 func (b *Backups) Existing() error {
 	if b.core.plan.Config().Database.Driver != "sqlite" || b.core.onServer() {
 		return nil

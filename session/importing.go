@@ -98,10 +98,10 @@ func (s *Store) Import(ctx context.Context, r io.Reader) (added, skipped int, er
 }
 
 // ImportState brings in what a session had at hand elsewhere, and tells whether it was
-// added: a session that is there stays as it is. The log is empty; it is for [Store.Import],
-// and a session whose log ends in a session.stop then has ended. The agent that it belongs
-// to may come later. Context of one that has
-// ended is left out, and so are preferences where the user has some.
+// added: a session that is there stays as it is. The log is empty; it is for
+// [Store.Import], and a session whose log ends in a session.stop then has ended. The
+// agent that it belongs to may come later. Context of one that has ended is left out,
+// and so are preferences where the user has some.
 func (s *Store) ImportState(ctx context.Context, st State) (added bool, err error) {
 	if err := checkID(st.SessionID); err != nil {
 		return false, fail("import", st.SessionID, err)
