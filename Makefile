@@ -59,7 +59,7 @@ test-postgres: setup ## Run the tests of everything above the tiers, and of the 
 # that no program runs and have tests of their own; what takes long and is the same on both,
 # or is on PostgreSQL in any case; and what is about a server that syncs.
 ON_SQLITE := ADatabaseInMemoryIsSaid|MakesNoStore|IntoAnEmptyPlace|RestoreInPlace|AnotherStoreIsRestored|BeforeItIsDecided|WritesThatWaited|Nights|WhichBackupsStay|LargerThanATransaction|ToPostgres|OfPostgres|DatabaseOnPostgres|SQLiteCanQuery|DiagnoseSaysEach
-SCRIPTS_ON_SQLITE := backup(empty|hand|hints|list|restore|serve|shared)|broken|codecs|damage|epoch|file|foreign|home|init|migrate|migrate_store|operations|page|processes|redis|restored|stats|unprinted
+SCRIPTS_ON_SQLITE := backup(empty|hand|hints|list|lost|restore|serve|shared)|broken|codecs|damage|encryption|epoch|file|foreign|home|init|migrate|migrate_store|operations|page|processes|redis|restored|stats|unprinted
 
 .PHONY: kill
 kill: ## Kill the writers of the database and file tiers 10,000 times and look for losses
