@@ -57,16 +57,12 @@ func (b *Backups) identity(ctx context.Context) (id string, there bool) {
 		there = hasFiles(b.places()["file"])
 		return nil
 	}
-	if b.core.system != nil { // it is open
-		_ = look(b.core) // then nothing is known
-		return id, there
-	}
-	if !b.core.onServer() {
+	if b.core.system == nil && !b.core.onServer() { // which would be made
 		if _, err := os.Stat(b.places()["database"]); err != nil {
 			return "", false
 		}
 	}
-	if err := b.aside(ctx, look); err != nil {
+	if err := b.inSystem(ctx, look); err != nil {
 		return "", false
 	}
 	return id, there

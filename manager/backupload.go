@@ -88,6 +88,14 @@ func (b *Backups) aside(ctx context.Context, fn func(c *core) error) (err error)
 	return fn(c)
 }
 
+// inSystem is aside where the store is not open.
+func (b *Backups) inSystem(ctx context.Context, fn func(c *core) error) error {
+	if b.core.system != nil {
+		return fn(b.core)
+	}
+	return b.aside(ctx, fn)
+}
+
 // readyToLoad sees that the server answers, and that nobody uses the store.
 func (b *Backups) readyToLoad(ctx context.Context, stopped bool) error {
 	if b.core.system != nil {

@@ -161,13 +161,7 @@ func (b *Backups) findGone(ctx context.Context, s *BackupStatus) {
 		}
 		return
 	}
-	look := func(c *core) error { return c.sameStore(ctx) }
-	var err error
-	if b.core.system != nil {
-		err = look(b.core)
-	} else {
-		err = b.aside(ctx, look)
-	}
+	err := b.inSystem(ctx, func(c *core) error { return c.sameStore(ctx) })
 	if errors.Is(err, tiers.ErrConflict) { // other errors are told by the tiers
 		message, hint := inParts(err)
 		s.find(false, "store", strings.TrimPrefix(message, "conflict: "), hint)

@@ -81,10 +81,11 @@ that the configuration no longer keeps. Programs that use the store go on; their
 commits wait for milliseconds. This is what a timer runs every night when no
 program does. It holds the database with its journal and sessions, and the file
 tier; what lives in memory or in Redis is in no backup. A store that is not there is
-never made for this (3), and one that is another than that of the backups until now, as a
-lost one that was made anew is, is not backed up before --new-store says so (4). One without any record is not backed up, since it may not be
-the one that is meant: where there are backups that is an error (1), and where there
-never was any it is only said.`,
+never made for this (3). One that is another than that of the backups until now, as one
+is that was lost and made anew, is not backed up before --new-store says that it is
+meant (4). One without any record is not backed up, since it may not be the one that is
+meant: where there are backups that is an error (1), and where there never was any it is
+only said.`,
 		Example: `  sagestore backup create
   sagestore backup create --destination ./backups --json`,
 		Args: count(0, 0),
