@@ -1,10 +1,13 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"net/url"
 	"os"
 	"slices"
 
@@ -243,17 +246,55 @@ func (v *carriage) run(ctx context.Context) error {
 	return err
 }
 
+// homes says where the tiers beside the database are, without a secret.
+func (s *carried) homes() map[string]string {
+	homes := map[string]string{}
+	for _, r := range s.c.plan.Routes {
+		if r.Tier == "database" {
+			continue
+		}
+		homes[r.Tier] = cmp.Or(s.places[r.Tier], "the driver "+r.Driver)
+		if r.Driver == "redis" {
+			c := s.c.plan.Config().Redis
+			if u, err := url.Parse(string(c.URL)); err == nil {
+				homes[r.Tier] = fmt.Sprintf("Redis at %s%s, prefix %q", u.Host, u.Path, c.Prefix)
+			}
+		}
+	}
+	return homes
+}
+
+// sameTiers refuses to bring records that the new configuration looks for elsewhere.
+func (v *carriage) sameTiers(ctx context.Context) error {
+	for s, err := range v.from.c.systemTier.Spaces(ctx) {
+		if err != nil {
+			return err
+		}
+		before, err := v.from.c.plan.Policy(s.Category, nil)
+		p, also := v.to.c.plan.Policy(s.Category, nil)
+		if err == nil && also == nil && before.Tier == "database" && p.Tier != "database" {
+			return tiers.Hint(fmt.Errorf("%w: category %s has records in the database, and is in tier %s afterwards", tiers.ErrUnsupported, s.Category, p.Tier),
+				"only the database moves: let the category be in the same tier, and move it before or afterwards with `sagestore migrate --category`")
+		}
+	}
+	return nil
+}
+
 // check answers why the one can't become the other.
 func (v *carriage) check(ctx context.Context) error {
 	a, b := tiers.Describe(v.from.c.systemTier), tiers.Describe(v.to.c.systemTier)
 	if a.Driver == b.Driver && a.Place == b.Place {
 		return oneStore(a.Place)
 	}
-	for name, place := range v.from.places {
-		if other, ok := v.to.places[name]; ok && other != place {
-			return tiers.Hint(fmt.Errorf("%w: tier %s is in %s, and in %s afterwards", tiers.ErrUnsupported, name, place, other),
+	homes, later := v.from.homes(), v.to.homes()
+	for _, name := range slices.Sorted(maps.Keys(homes)) {
+		if other := cmp.Or(later[name], "nothing"); other != homes[name] {
+			return tiers.Hint(fmt.Errorf("%w: tier %s is in %s, and in %s afterwards", tiers.ErrUnsupported, name, homes[name], other),
 				"only the database moves: let both configurations name the same place for the tier, and move it later")
 		}
+	}
+	if err := v.sameTiers(ctx); err != nil {
+		return err
 	}
 	if text, err := v.from.c.system.Fact(ctx, factCarrying); err == nil && len(text) > 0 {
 		return unfinished()

@@ -94,9 +94,16 @@ func (t *Tier) inspect(ctx context.Context, q querier) (int64, error) {
 			"use the newer version of sagestore that made them; nothing was changed")
 	case schema > 0 && ours < ourRelations:
 		return 0, tiers.Hint(fmt.Errorf("%w: %d of the %d tables in schema %s of %s are missing", tiers.ErrCorrupt, ourRelations-ours, ourRelations, t.schema, t.place),
-			"restore a backup; nothing was changed")
+			t.renameHint())
+	case schema == 0 && ours == ourRelations:
+		return 0, tiers.Hint(fmt.Errorf("%w: nothing is noted of the tables in schema %s of %s, as if somebody had emptied them", tiers.ErrCorrupt, t.schema, t.place), t.renameHint())
 	}
 	return schema, nil
+}
+
+// renameHint is about a schema that can't be opened, and so not be replaced.
+func (t *Tier) renameHint() string {
+	return fmt.Sprintf("rename the schema, ALTER SCHEMA %s RENAME TO %s_damaged, and restore a backup then; nothing was changed", t.schema, t.schema)
 }
 
 // migrate runs the migrations that are missing, each in a transaction.

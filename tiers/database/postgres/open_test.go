@@ -104,6 +104,19 @@ func rude(t *testing.T) string {
 	return l.Addr().String()
 }
 
+// broken makes the tables in a schema, and answers its name.
+func broken(t *testing.T, srv *pgtest.Server) string {
+	t.Helper()
+	tier, err := Open(t.Context(), Config{URL: srv.URL("postgres"), Schema: "broken"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tier.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return "broken"
+}
+
 func TestWhatCannotBeUsedIsRefusedAndSaysWhatToDo(t *testing.T) {
 	srv := pgtest.Shared(t)
 	exec := func(statements string) { srv.Exec(t, "postgres", statements) }
@@ -127,6 +140,18 @@ func TestWhatCannotBeUsedIsRefusedAndSaysWhatToDo(t *testing.T) {
 		{"a schema of PostgreSQL's", "", Config{URL: good, Schema: "pg_mine"}, nil, []string{"pg_"}},
 		{"too many connections", "", Config{URL: good, Pool: 5000}, nil, []string{"pool is 5000"}},
 		{"a schema of another application", "CREATE SCHEMA theirs; CREATE TABLE theirs.users ()", Config{URL: good, Schema: "theirs"}, tiers.ErrUnsupported, []string{"another application", "users", "postgres.schema"}},
+		{
+			"a schema of which a table is gone", "DROP TABLE " + broken(t, srv) + ".sessions CASCADE",
+			Config{URL: good, Schema: "broken"},
+			tiers.ErrCorrupt,
+			[]string{"1 of the 10 tables", "ALTER SCHEMA broken RENAME TO broken_damaged"},
+		},
+		{
+			"a schema that was emptied", "CREATE TABLE broken.sessions (); DELETE FROM broken.sagestore_migrations",
+			Config{URL: good, Schema: "broken"},
+			tiers.ErrCorrupt,
+			[]string{"emptied", "ALTER SCHEMA broken RENAME TO broken_damaged"},
+		},
 		{
 			"a read-only account", "CREATE ROLE reader LOGIN; ALTER ROLE reader SET default_transaction_read_only = on",
 			Config{URL: strings.Replace(good, pgtest.User+"@", "reader@", 1)},
