@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/sagestore/sagestore/internal/archive"
+	"github.com/sagestore/sagestore/internal/conflict"
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -104,6 +105,16 @@ type Noted struct {
 
 // notedNames bounds the names.
 const notedNames = 100
+
+// OfAnother is why the backup is not restored over a store of this id, which is not its
+// own; "" is one of which no backup was ever made.
+func (m *Manifest) OfAnother(store string) error {
+	mine := fmt.Sprintf("%q", store)
+	if store == "" {
+		mine = "this one, of which no backup was ever made"
+	}
+	return tiers.Hint(conflict.Errorf("it is of store %q, not of %s", m.Store, mine), "add --adopt if it is meant")
+}
 
 // Empty tells whether the backup holds nothing of anybody: there is nothing in it by
 // which it could be verified.

@@ -13,7 +13,6 @@ import (
 	"regexp"
 	"slices"
 
-	"github.com/sagestore/sagestore/internal/conflict"
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -76,7 +75,7 @@ func (r *Repo) Restore(ctx context.Context, id string, o RestoreOptions) (done R
 		return Restored{}, err
 	}
 	if o.Store != "" && w.m.Store != o.Store && !o.Adopt {
-		return Restored{}, tiers.Hint(conflict.Errorf("it is of store %q, not of %q", w.m.Store, o.Store), "add --adopt if it is meant")
+		return Restored{}, w.m.OfAnother(o.Store)
 	}
 	if w.wrong = r.complete(ctx, &w.m); w.wrong != nil {
 		return Restored{}, w.wrong

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sagestore/sagestore/internal/engine"
 	"github.com/sagestore/sagestore/internal/nearest"
 	"github.com/sagestore/sagestore/tiers"
 )
@@ -28,6 +29,12 @@ func (e *Effective) checkDatabase(f *faults) {
 	}
 	if c.Postgres == nil {
 		return
+	}
+	if schema := c.Postgres.Schema; schema != "" {
+		if problem := engine.CheckSchemaName(schema); problem != "" {
+			at := []string{"postgres", "schema"}
+			f.add(at, c.conceal(at, schema, fmt.Sprintf("%q is not possible: %s", schema, problem)))
+		}
 	}
 	u := checkURL(f, []string{"postgres", "url"}, c.Postgres.URL, "postgres", "postgresql")
 	if u == nil {

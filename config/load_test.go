@@ -129,15 +129,15 @@ func TestKeysSitAtTheRootUnderPersistenceOrWhereAtSays(t *testing.T) {
 
 func TestTextStaysAsWrittenAndNamesKeepTheirCase(t *testing.T) {
 	c := parse(t, `
-redis: {url: redis://h, prefix: 0123, password: 1.10, username: yes}
-postgres: {url: postgres://h/d, schema: 0x1F, password: 2024-01-02}
+redis: {url: redis://h, prefix: 0123, password: 1.10, username: yes, server_name: 0x1F}
+postgres: {url: postgres://h/d, schema: _1_0, password: 2024-01-02}
 database: {driver: postgres}
 categories: {App.Notes: {tier: file}, app.notes: {tier: cache}}
 `)
-	if got, want := c.Redis.Prefix+" "+string(c.Redis.Password)+" "+c.Redis.Username, "0123 1.10 yes"; got != want {
+	if got, want := c.Redis.Prefix+" "+string(c.Redis.Password)+" "+c.Redis.Username+" "+c.Redis.ServerName, "0123 1.10 yes 0x1F"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got, want := c.Postgres.Schema+" "+string(c.Postgres.Password), "0x1F 2024-01-02"; got != want {
+	if got, want := c.Postgres.Schema+" "+string(c.Postgres.Password), "_1_0 2024-01-02"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if c.Categories["App.Notes"].Tier != "file" || c.Categories["app.notes"].Tier != "cache" {

@@ -252,7 +252,7 @@ func TestTheDiagnosisTellsOfBackups(t *testing.T) {
 		}
 		return strings.Join(all, "\n")
 	}
-	if got := find(); !strings.Contains(got, "no backup is configured") || !strings.Contains(got, "same disk") || strings.Contains(got, "false") {
+	if got := find(); !strings.Contains(got, "no backup is made by itself") || !strings.Contains(got, "same disk") || strings.Contains(got, "false") {
 		t.Errorf("before: %s", got)
 	}
 	b := value[*manager.Backups](t)(m.Backups(t.Context()))

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/sagestore/sagestore/backup"
-	"github.com/sagestore/sagestore/internal/conflict"
 	"github.com/sagestore/sagestore/tiers"
 	"github.com/sagestore/sagestore/txn"
 )
@@ -61,7 +60,7 @@ func (b *Backups) RestoreCategories(ctx context.Context, m *Manager, id string, 
 		return nil, err
 	}
 	if e.Manifest.Store != store && !o.Adopt {
-		return nil, tiers.Hint(conflict.Errorf("it is of store %q, not of %q", e.Manifest.Store, store), "add --adopt if it is meant")
+		return nil, e.Manifest.OfAnother(store)
 	}
 	if err := m.core.clearStaged(ctx); err != nil {
 		return nil, err

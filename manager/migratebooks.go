@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sagestore/sagestore/tiers"
+	"github.com/sagestore/sagestore/txn"
 )
 
 const (
@@ -53,13 +54,21 @@ func waiting(ctx context.Context, c tiers.Carrier, after uint64, visit func(rows
 	}
 }
 
+// waits is 1 for a write that waits, and 0 for what else a journal holds.
+func waits(r *tiers.Row) int64 {
+	if txn.IsGuard(r.Tier) {
+		return 0
+	}
+	return 1
+}
+
 // checkRows counts what waits, and refuses what waits for the tree of another machine.
 func (v *carriage) checkRows(ctx context.Context) error {
 	foreign := map[string]int{}
 	v.done.Waiting = 0
 	err := waiting(ctx, v.from.carrier, 0, func(rows []tiers.Row) error {
 		for i := range rows {
-			v.done.Waiting++
+			v.done.Waiting += waits(&rows[i])
 			if tier := v.from.rows.out(rows[i].Tier); strings.Contains(tier, "@") {
 				foreign[tier]++
 			}
@@ -141,8 +150,8 @@ func (v *carriage) copyRows(ctx context.Context) error {
 	}
 	n := int64(0)
 	return waiting(ctx, v.from.carrier, last, func(rows []tiers.Row) error {
-		n += int64(len(rows))
 		for i := range rows {
+			n += waits(&rows[i])
 			rows[i].Tier = v.rename(rows[i].Tier)
 		}
 		v.tell("copy", "journal", n, v.done.Waiting)
@@ -271,12 +280,12 @@ func (v *carriage) sameRows(ctx context.Context) error {
 			return differs("of the journal %d rows did not arrive", len(rows)-len(there))
 		}
 		for i := range rows {
+			v.done.Waiting += waits(&rows[i])
 			if !sameRow(&rows[i], &there[i], v.rename(rows[i].Tier)) {
 				return differs("row %d of the journal did not arrive as it is", rows[i].Seq)
 			}
 		}
 		last = rows[len(rows)-1].Seq
-		v.done.Waiting += int64(len(rows))
 		return nil
 	})
 	if err != nil {

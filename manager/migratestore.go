@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -27,7 +28,7 @@ type StoreMigrated struct {
 	Facts        int64
 	Sessions     int64
 	Transactions int64 // that are known to be committed
-	Waiting      int64 // rows of the journal
+	Waiting      int64 // writes in the journal
 	Resumed      bool  // an earlier run had begun it
 }
 
@@ -312,15 +313,20 @@ func (v *carriage) check(ctx context.Context) error {
 		v.done.Resumed = true
 		return nil
 	}
+	if there, err := v.to.c.system.Fact(ctx, factEpoch); err == nil && bytes.Equal(there, epoch) {
+		return tiers.Hint(conflict.Errorf("the store in %s is this store already: it has moved there, or was restored there", b.Place),
+			"use the new configuration from now on; to move anew, "+emptyHint)
+	}
 	return v.checkEmpty(ctx, b.Place)
 }
 
 const emptyHint = "name a place that is empty: another path, or another schema"
 
 func (v *carriage) checkEmpty(ctx context.Context, place string) error {
-	held := func(what string) error {
-		return tiers.Hint(conflict.Errorf("the store in %s is not empty: it has %s", place, what), emptyHint)
+	holds := func(what, hint string) error {
+		return tiers.Hint(conflict.Errorf("the store in %s is not empty: it has %s", place, what), hint)
 	}
+	held := func(what string) error { return holds(what, emptyHint) }
 	for s, err := range v.to.c.systemTier.Spaces(ctx) {
 		if err != nil {
 			return err
@@ -331,9 +337,10 @@ func (v *carriage) checkEmpty(ctx context.Context, place string) error {
 		if err != nil {
 			return err
 		}
-		if f.Name != factEpoch && f.Name != factStore && f.Name != factCarrying {
-			return held("the fact " + f.Name)
+		if f.Name == factEpoch || f.Name == factStore || f.Name == factCarrying {
+			continue
 		}
+		return holds("the fact "+f.Name, "it was opened before: if it holds nothing of worth, remove it, the file or with DROP SCHEMA; else "+emptyHint)
 	}
 	for s, err := range v.to.c.system.ListSessions(ctx) {
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -24,10 +25,16 @@ type reach struct {
 	mu sync.Mutex
 }
 
-func (j *Journaled) reachedFact() string { return j.name + ".reached" }
+const reachedSuffix = ".reached"
+
+// IsGuard tells whether rows of this tier in a journal are no writes that wait, but the
+// guard of another tier.
+func IsGuard(tier string) bool { return strings.HasSuffix(tier, reachedSuffix) }
+
+func (j *Journaled) reachedFact() string { return j.name + reachedSuffix }
 
 func (j *Journaled) guard(live bool) tiers.Row {
-	return tiers.Row{Tier: j.name + ".reached", Owner: j.owner, Record: tiers.Record{
+	return tiers.Row{Tier: j.name + reachedSuffix, Owner: j.owner, Record: tiers.Record{
 		Key: tiers.Key{Category: "epoch", Name: cmp.Or(j.epoch, "none")}, Codec: "raw", Schema: 1, Deleted: !live,
 	}}
 }

@@ -53,6 +53,11 @@ const (
 const (
 	longest = `SELECT coalesce(extract(epoch FROM max(clock_timestamp() - xact_start)), 0)::float8 FROM pg_stat_activity
 		WHERE datname = current_database() AND pid <> pg_backend_pid()`
+	mayNot = `SELECT current_user::text, coalesce(array_agg(c.relname::text ORDER BY c.relname), '{}') FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+		WHERE n.nspname = $1 AND CASE
+			WHEN c.relkind IN ('r', 'p') THEN NOT (has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT')
+				AND has_table_privilege(c.oid, 'UPDATE') AND has_table_privilege(c.oid, 'DELETE'))
+			WHEN c.relkind = 'S' THEN NOT (has_sequence_privilege(c.oid, 'USAGE') AND has_sequence_privilege(c.oid, 'UPDATE')) END`
 	connections  = `SELECT count(*), current_setting('max_connections')::bigint FROM pg_stat_activity`
 	replacedOnes = `SELECT coalesce(array_agg(nspname::text ORDER BY nspname), '{}') FROM pg_namespace WHERE starts_with(nspname::text, $1)`
 	rubbish      = `SELECT coalesce(sum(n_dead_tup), 0)::bigint, coalesce(sum(n_live_tup), 0)::bigint, coalesce(sum(pg_total_relation_size(relid)), 0)::bigint
@@ -65,7 +70,7 @@ func (t *Tier) Diagnose(ctx context.Context) []tiers.Finding {
 	err := t.lend(ctx, func(q querier) error {
 		fs = nil
 		for _, find := range []func(context.Context, querier) (tiers.Finding, error){
-			t.findServer, t.findDurability, t.findSchema, t.findConnections, t.findOldest, t.findRubbish, t.findClock,
+			t.findServer, t.findAccount, t.findDurability, t.findSchema, t.findConnections, t.findOldest, t.findRubbish, t.findClock,
 		} {
 			f, err := find(ctx, q)
 			if err != nil {
@@ -86,6 +91,20 @@ func (t *Tier) findServer(ctx context.Context, q querier) (tiers.Finding, error)
 	f := tiers.Finding{OK: true, Subject: "PostgreSQL", Message: "version " + s.version + ", " + t.place + ", schema " + t.schema}
 	if why := s.check(t.place); err == nil && why != nil {
 		f.OK, f.Message, f.Hint = false, why.Error(), "see the message"
+	}
+	return f, err
+}
+
+// findAccount tells of what the account may read but not write: the store opens, and saves
+// would fail.
+func (t *Tier) findAccount(ctx context.Context, q querier) (tiers.Finding, error) {
+	var account string
+	var refused []string
+	err := q.QueryRow(ctx, mayNot, t.schema).Scan(&account, &refused)
+	f := tiers.Finding{OK: len(refused) == 0, Subject: "account", Message: account + " may read and write"}
+	if !f.OK {
+		f.Message = fmt.Sprintf("%s may not read and write %s in schema %s, and saves are refused", account, strings.Join(refused, ", "), t.schema)
+		f.Hint = fmt.Sprintf("as the owner: GRANT ALL ON ALL TABLES IN SCHEMA %s TO %s; GRANT ALL ON ALL SEQUENCES IN SCHEMA %[1]s TO %[2]s", t.schema, account)
 	}
 	return f, err
 }

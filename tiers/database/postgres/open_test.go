@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -415,5 +416,44 @@ func TestFindingsOfAServer(t *testing.T) {
 	}
 	if bad != 1 {
 		t.Errorf("%d findings, want the one of fsync", bad)
+	}
+}
+
+func TestAnAccountThatMayOnlyReadIsFound(t *testing.T) {
+	c := shared(t)
+	c.Schema = "onlyread"
+	srv := pgtest.Shared(t)
+	if err := open1(t, c).Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []string{
+		"CREATE ROLE onlooker LOGIN", "GRANT USAGE ON SCHEMA onlyread TO onlooker",
+		"GRANT SELECT ON ALL TABLES IN SCHEMA onlyread TO onlooker", "GRANT SELECT ON ALL SEQUENCES IN SCHEMA onlyread TO onlooker",
+	} {
+		srv.Exec(t, "postgres", s)
+	}
+	c.URL = strings.Replace(c.URL, pgtest.User+"@", "onlooker@", 1)
+	tier := open1(t, c)
+	account := func() tiers.Finding {
+		t.Helper()
+		fs := tier.Diagnose(t.Context())
+		i := slices.IndexFunc(fs, func(f tiers.Finding) bool { return f.Subject == "account" })
+		if i < 0 {
+			t.Fatalf("no finding about the account: %v", fs)
+		}
+		return fs[i]
+	}
+	f := account()
+	if f.OK || !strings.Contains(f.Message, "onlooker") || !strings.Contains(f.Message, "records") || !strings.Contains(f.Message, "version") {
+		t.Errorf("of an account that may only read it says %+v", f)
+	}
+	for hint := range strings.SplitSeq(strings.TrimPrefix(f.Hint, "as the owner: "), "; ") {
+		srv.Exec(t, "postgres", hint)
+	}
+	if f = account(); !f.OK {
+		t.Errorf("after its hint was followed it says %+v", f)
+	}
+	if _, err := tier.Save(t.Context(), tiers.Record{Key: named("k"), Value: []byte("1"), Codec: "json"}, tiers.Cond{}); err != nil {
+		t.Errorf("after its hint was followed a save answers %v", err)
 	}
 }

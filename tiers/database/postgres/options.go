@@ -5,10 +5,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"regexp"
-	"strings"
 	"time"
 
+	"github.com/sagestore/sagestore/internal/engine"
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -90,8 +89,8 @@ func (c Config) filled() (Config, error) {
 	switch {
 	case c.URL == "":
 		return c, tiers.Hint(fmt.Errorf("no URL of a PostgreSQL server: %w", tiers.ErrUnsupported), "set postgres.url, such as postgres://user@host:5432/database")
-	case !schemaName.MatchString(c.Schema) || strings.HasPrefix(c.Schema, "pg_"):
-		return c, fmt.Errorf("schema is %q: it must be a-z, 0-9 and \"_\", not begin with a digit or pg_, and have 48 bytes at most", c.Schema)
+	case engine.CheckSchemaName(c.Schema) != "":
+		return c, fmt.Errorf("schema is %q: %s", c.Schema, engine.CheckSchemaName(c.Schema))
 	case c.Pool < 1 || c.Pool > 1000:
 		return c, fmt.Errorf("pool is %d: it must be 1 to 1000 connections", c.Pool)
 	case c.StatementTimeout < time.Millisecond || c.LockTimeout < time.Millisecond:
@@ -99,6 +98,3 @@ func (c Config) filled() (Config, error) {
 	}
 	return c, nil
 }
-
-// schemaName leaves out what would have to be quoted.
-var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,47}$`)
