@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"reflect"
 	"strconv"
+
+	"github.com/sagestore/sagestore/internal/engine"
 )
 
 // Patterns of the YAML grammar. What holds a ${...} is checked when the
@@ -147,6 +149,8 @@ func textNode(k key, text, expanded node) node {
 	switch {
 	case k.path == "checkpoints.strategy":
 		return node{"anyOf": []node{{"type": "string", "pattern": strategyPattern}, expanded, {"const": ""}}}
+	case k.path == "postgres.schema":
+		return node{"anyOf": []node{{"type": "string", "pattern": engine.SchemaPattern}, {"type": "boolean"}, expanded, {"const": ""}}}
 	case len(k.words) > 0:
 		return node{"anyOf": []node{{"enum": k.words}, expanded, {"const": ""}}}
 	}

@@ -5,9 +5,11 @@ import (
 	"strings"
 )
 
-// schemaName leaves out what would have to be quoted, and leaves room in the 63 bytes of
-// an identifier for what is added to the name of a schema beside it.
-var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,47}$`)
+// SchemaPattern leaves out what would have to be quoted, and leaves room in the 63 bytes
+// of an identifier for what is added to the name of a schema beside it.
+const SchemaPattern = `^[a-z_][a-z0-9_]{0,47}$`
+
+var schemaName = regexp.MustCompile(SchemaPattern)
 
 // CheckSchemaName answers what is wrong with the name of a schema on PostgreSQL; "" is
 // nothing.

@@ -57,7 +57,7 @@ func TestAMissingSyncIsFound(t *testing.T) {
 			}
 			m := &machine{binary: build(t, layer), dir: t.TempDir(), run: map[string]any{"Ops": 40}}
 			rec := m.record(t, false)
-			faulty := m.cuts(t, rec, 40, m.made(t))
+			faulty := m.cuts(t, rec, 40, 1, m.made(t))
 			if len(faulty) == 0 {
 				t.Fatal("nobody found it")
 			}
