@@ -243,8 +243,13 @@ func (r *Repo) Kept(ctx context.Context) ([]Kept, error) {
 // Kept answers what retention needs to know of the backup, as [Repo.Kept] does.
 func (e *Entry) Kept() Kept {
 	k := Kept{ID: e.ID, Created: e.Manifest.Created, Verified: e.Verified, Bytes: e.Manifest.Bytes(), Store: e.Manifest.Store}
-	for _, n := range e.Manifest.Records() {
-		k.Records += n
+	k.Parts = make(map[string]int64, len(e.Manifest.Parts))
+	for _, p := range e.Manifest.Parts {
+		k.Parts[p.Name] = 0
+		for _, c := range p.Records {
+			k.Records += c.Records
+			k.Parts[p.Name] += c.Records
+		}
 	}
 	if e.Err != nil {
 		k.Verified = time.Time{}

@@ -26,7 +26,9 @@ type Kept struct {
 	Verified time.Time // zero: not verified, or verification failed
 	Bytes    int64     // of the data before it was compressed; the same measure for all
 	Records  int64     // of all categories
-	Store    string    // whose it is; "": unknown
+	// Parts are the records of each part, by name; what was left out is not there.
+	Parts map[string]int64
+	Store string // whose it is; "": unknown
 	// Unjudged is why it can't be told here whether it is sound, in a few words: its
 	// key is not here, or a newer version made it. "": it can be told. Such a one
 	// stays and does not count.

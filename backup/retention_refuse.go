@@ -3,6 +3,8 @@ package backup
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/sagestore/sagestore/tiers"
@@ -47,8 +49,9 @@ const smallerHint = "see what is missing; if nothing is, run `sagestore backup p
 const fewRecords = 10
 
 // shrunk refuses while a verified backup has less than half of the one before, in bytes or
-// in records, since a database keeps its size when they are deleted: whoever emptied the
-// store by mistake needs the older ones, however many nights pass until that is noticed.
+// in records, since a database keeps its size when they are deleted, or nothing of what a
+// part held, however little: whoever emptied the store by mistake, or lost a directory,
+// needs the older ones, however many nights pass until that is noticed.
 func (p Policy) shrunk(all []Kept, now time.Time, refuse func(short, hint string) (string, error)) (short string, err error) {
 	accepted := p.Smaller
 	if accepted.After(now.Add(p.Tolerance)) { // by a clock that was wrong
@@ -66,6 +69,12 @@ func (p Policy) shrunk(all []Kept, now time.Time, refuse func(short, hint string
 		case newer != nil && newer.Created.After(accepted) && newer.Records < b.Records-newer.Records && b.Records-newer.Records > fewRecords:
 			return refuse(fmt.Sprintf("backup %s has %d records, less than half of the %d of %s", newer.ID, newer.Records, b.Records, b.ID),
 				smallerHint)
+		case newer != nil && newer.Created.After(accepted):
+			for _, name := range slices.Sorted(maps.Keys(b.Parts)) {
+				if n, there := newer.Parts[name]; there && n == 0 && b.Parts[name] > 0 {
+					return refuse(fmt.Sprintf("backup %s has no record of the part %s, of which %s has %d", newer.ID, name, b.ID, b.Parts[name]), smallerHint)
+				}
+			}
 		}
 		newer = b
 	}

@@ -166,6 +166,11 @@ func TestWhatCouldLoseBackupsIsRefused(t *testing.T) {
 		fewer[i].Records, nearly[i].Records = 31, 19
 	}
 	fewer[9].Records, nearly[9].Records = 15, 9
+	gone, leftOut := copies(nights("2026-03-01", 10)...), copies(nights("2026-03-01", 10)...)
+	for i := range gone {
+		gone[i].Parts, leftOut[i].Parts = map[string]int64{"database": 9, "file": 1}, map[string]int64{"database": 9, "file": 1}
+	}
+	gone[9].Parts, leftOut[9].Parts = map[string]int64{"database": 9, "file": 0}, map[string]int64{"database": 9}
 	smallSince := slices.Clone(shrunk)
 	smallSince[8].Bytes = 499
 	otherShrunk := slices.Clone(shrunk)
@@ -187,6 +192,9 @@ func TestWhatCouldLoseBackupsIsRefused(t *testing.T) {
 		{"the one before the newest had", smallSince, backup.Policy{}, "2026-03-10 04:00", "--accept-smaller"},
 		{"the newest has less than half of the records", fewer, backup.Policy{}, "2026-03-10 04:00", "has 15 records, less than half of the 31 of "},
 		{"a few records are gone", nearly, backup.Policy{}, "2026-03-10 04:00", ""},
+		{"the newest has nothing of a part", gone, backup.Policy{}, "2026-03-10 04:00", "has no record of the part file, of which "},
+		{"that is accepted", gone, backup.Policy{Smaller: at("2026-03-10 04:00")}, "2026-03-10 04:00", ""},
+		{"the newest leaves a part out", leftOut, backup.Policy{}, "2026-03-10 04:00", ""},
 		{"fewer records are accepted", fewer, backup.Policy{Smaller: at("2026-03-10 04:00")}, "2026-03-10 04:00", ""},
 		{"it is accepted", shrunk, backup.Policy{Smaller: at("2026-03-10 04:00")}, "2026-03-10 04:00", ""},
 		{"an earlier one was accepted", shrunk, backup.Policy{Smaller: at("2026-03-09 04:00")}, "2026-03-10 04:00", "--accept-smaller"},
