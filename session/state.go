@@ -94,6 +94,9 @@ func (v view) begin(ctx context.Context, i identity, mustBe bool) (*writer, erro
 		}
 		return err
 	}
+	if err := checkNewID(i.ID); err != nil {
+		return nil, err
+	}
 	if err := v.books.Begin(ctx, v.tx, i.ID); err != nil {
 		return nil, err
 	}

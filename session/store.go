@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/sagestore/sagestore/internal/sessionlog"
 	"github.com/sagestore/sagestore/knowledge"
 	"github.com/sagestore/sagestore/manager"
@@ -162,6 +164,15 @@ func checkID(id string) error {
 		return fmt.Errorf("%w: the id of a session is empty", tiers.ErrKey)
 	}
 	return tiers.CheckName(eventKey(id, 0))
+}
+
+// checkNewID answers why a text can't be the id of a session that is to have events of
+// which the package makes the ids, such as that of its end.
+func checkNewID(id string) error {
+	if err := tiers.CheckName(idKey(id, uuid.Nil.String())); err != nil {
+		return tiers.Hint(err, "the ids of session and event are part of a key: choose a shorter one for the session")
+	}
+	return nil
 }
 
 // fail completes an error with what was done and to which session.
