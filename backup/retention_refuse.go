@@ -69,7 +69,7 @@ func (p Policy) shrunk(all []Kept, now time.Time, refuse func(short, hint string
 		case newer != nil && newer.Created.After(accepted) && newer.Records < b.Records-newer.Records && b.Records-newer.Records > fewRecords:
 			return refuse(fmt.Sprintf("backup %s has %d records, less than half of the %d of %s", newer.ID, newer.Records, b.Records, b.ID),
 				smallerHint)
-		case newer != nil && newer.Created.After(accepted):
+		case newer != nil && newer.Created.After(accepted) && newer.Records > 0: // an empty one was allowed, see ErrEmpty
 			for _, name := range slices.Sorted(maps.Keys(b.Parts)) {
 				if n, there := newer.Parts[name]; there && n == 0 && b.Parts[name] > 0 {
 					return refuse(fmt.Sprintf("backup %s has no record of the part %s, of which %s has %d", newer.ID, name, b.ID, b.Parts[name]), smallerHint)

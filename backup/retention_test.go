@@ -166,11 +166,14 @@ func TestWhatCouldLoseBackupsIsRefused(t *testing.T) {
 		fewer[i].Records, nearly[i].Records = 31, 19
 	}
 	fewer[9].Records, nearly[9].Records = 15, 9
-	gone, leftOut := copies(nights("2026-03-01", 10)...), copies(nights("2026-03-01", 10)...)
+	gone, leftOut, empty := copies(nights("2026-03-01", 10)...), copies(nights("2026-03-01", 10)...), copies(nights("2026-03-01", 10)...)
 	for i := range gone {
+		gone[i].Records, empty[i].Records = 9, 1
+		empty[i].Parts = map[string]int64{"database": 1}
 		gone[i].Parts, leftOut[i].Parts = map[string]int64{"database": 9, "file": 1}, map[string]int64{"database": 9, "file": 1}
 	}
 	gone[9].Parts, leftOut[9].Parts = map[string]int64{"database": 9, "file": 0}, map[string]int64{"database": 9}
+	empty[9].Records, empty[9].Parts = 0, map[string]int64{"database": 0}
 	smallSince := slices.Clone(shrunk)
 	smallSince[8].Bytes = 499
 	otherShrunk := slices.Clone(shrunk)
@@ -194,6 +197,7 @@ func TestWhatCouldLoseBackupsIsRefused(t *testing.T) {
 		{"a few records are gone", nearly, backup.Policy{}, "2026-03-10 04:00", ""},
 		{"the newest has nothing of a part", gone, backup.Policy{}, "2026-03-10 04:00", "has no record of the part file, of which "},
 		{"that is accepted", gone, backup.Policy{Smaller: at("2026-03-10 04:00")}, "2026-03-10 04:00", ""},
+		{"the newest is empty, which was allowed", empty, backup.Policy{}, "2026-03-10 04:00", ""},
 		{"the newest leaves a part out", leftOut, backup.Policy{}, "2026-03-10 04:00", ""},
 		{"fewer records are accepted", fewer, backup.Policy{Smaller: at("2026-03-10 04:00")}, "2026-03-10 04:00", ""},
 		{"it is accepted", shrunk, backup.Policy{Smaller: at("2026-03-10 04:00")}, "2026-03-10 04:00", ""},
