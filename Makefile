@@ -17,8 +17,6 @@ export GOFLAGS := $(GOFLAGS) -tags=disable_grpc_modules
 # of the scripts with a long look at its tables.
 UNWATCHED := modernc.org/sqlite/lib modernc.org/libc/... google.golang.org/... github.com/envoyproxy/... github.com/cncf/...
 RACE   := -race $(foreach p,$(UNWATCHED),-gcflags='$(p)=-race=false')
-# Tests wait for disks and processes: more packages at a time than there are processors.
-AT_ONCE := $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) * 3 / 2 )))
 
 # What these compile they have in common, and so do the programs that tests build: only the
 # race detector needs cgo.
@@ -55,7 +53,7 @@ build: ## Build everything without cgo
 
 .PHONY: race
 race: ## Run every test under the race detector
-	$(GO) test $(RACE) -p $(AT_ONCE) -count=$(COUNT) -timeout 30m $(PKG)
+	$(GO) test $(RACE) -count=$(COUNT) -timeout 30m $(PKG)
 
 .PHONY: quick
 quick: ## Run every test without the race detector
