@@ -48,10 +48,9 @@ const smallerHint = "see what is missing; if nothing is, run `sagestore backup p
 // question: of a store with a handful, half of them is soon deleted.
 const fewRecords = 10
 
-// shrunk refuses while a verified backup has less than half of the one before, in bytes or
-// in records, since a database keeps its size when they are deleted, or nothing of what a
-// part held, however little: whoever emptied the store by mistake, or lost a directory,
-// needs the older ones, however many nights pass until that is noticed.
+// shrunk refuses while a verified backup has lost much of what the one before it has:
+// whoever emptied the store by mistake, or lost a directory, needs the older ones, however
+// many nights pass until that is noticed.
 func (p Policy) shrunk(all []Kept, now time.Time, refuse func(short, hint string) (string, error)) (short string, err error) {
 	accepted := p.Smaller
 	if accepted.After(now.Add(p.Tolerance)) { // by a clock that was wrong
@@ -60,25 +59,38 @@ func (p Policy) shrunk(all []Kept, now time.Time, refuse func(short, hint string
 	var newer *Kept
 	for i := range all {
 		b := &all[i]
-		switch {
-		case !p.counts(*b, now):
+		if !p.counts(*b, now) {
 			continue
-		case newer != nil && newer.Created.After(accepted) && newer.Bytes < b.Bytes-newer.Bytes:
-			return refuse(fmt.Sprintf("backup %s has %d bytes, less than half of the %d of %s", newer.ID, newer.Bytes, b.Bytes, b.ID),
-				smallerHint)
-		case newer != nil && newer.Created.After(accepted) && newer.Records < b.Records-newer.Records && b.Records-newer.Records > fewRecords:
-			return refuse(fmt.Sprintf("backup %s has %d records, less than half of the %d of %s", newer.ID, newer.Records, b.Records, b.ID),
-				smallerHint)
-		case newer != nil && newer.Created.After(accepted) && newer.Records > 0: // an empty one was allowed, see ErrEmpty
-			for _, name := range slices.Sorted(maps.Keys(b.Parts)) {
-				if n, there := newer.Parts[name]; there && n == 0 && b.Parts[name] > 0 {
-					return refuse(fmt.Sprintf("backup %s has no record of the part %s, of which %s has %d", newer.ID, name, b.ID, b.Parts[name]), smallerHint)
-				}
+		}
+		if newer != nil && newer.Created.After(accepted) {
+			if lost := newer.lost(b); lost != "" {
+				return refuse(fmt.Sprintf("backup %s has %s", newer.ID, lost), smallerHint)
 			}
 		}
 		newer = b
 	}
 	return "", nil
+}
+
+// lost says what the backup lacks of the one before: it has less than half, in bytes or in
+// records, since a database keeps its size when they are deleted, or nothing of what a part
+// held, however little. "" is nothing.
+func (k *Kept) lost(before *Kept) string {
+	if k.Bytes < before.Bytes-k.Bytes {
+		return fmt.Sprintf("%d bytes, less than half of the %d of %s", k.Bytes, before.Bytes, before.ID)
+	}
+	if gone := before.Records - k.Records; k.Records < gone && gone > fewRecords {
+		return fmt.Sprintf("%d records, less than half of the %d of %s", k.Records, before.Records, before.ID)
+	}
+	if k.Records == 0 { // that was allowed, see ErrEmpty
+		return ""
+	}
+	for _, name := range slices.Sorted(maps.Keys(before.Parts)) {
+		if n, there := k.Parts[name]; there && n == 0 && before.Parts[name] > 0 {
+			return fmt.Sprintf("no record of the part %s, of which %s has %d", name, before.ID, before.Parts[name])
+		}
+	}
+	return ""
 }
 
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }

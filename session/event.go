@@ -133,9 +133,6 @@ func (e Event) check(session string) error {
 	case e.Time.Year() < 0 || e.Time.Year() > 9999:
 		return fmt.Errorf("%w: the time of the event %q is in the year %d", tiers.ErrType, e.ID, e.Time.Year())
 	}
-	if err := checkNewID(session); err != nil {
-		return err
-	}
 	if err := tiers.CheckName(idKey(session, e.ID)); err != nil {
 		return tiers.Hint(err, "the IDs of session and event are part of a key")
 	}

@@ -103,7 +103,7 @@ func (s *Store) Import(ctx context.Context, r io.Reader) (added, skipped int, er
 // agent that it belongs to may come later. Context of one that has ended is left out,
 // and so are preferences where the user has some.
 func (s *Store) ImportState(ctx context.Context, st State) (added bool, err error) {
-	if err := checkID(st.SessionID); err != nil {
+	if err := checkNewID(st.SessionID); err != nil {
 		return false, fail("import", st.SessionID, err)
 	}
 	err = s.update(ctx, st.SessionID, func(v view) error {
@@ -147,7 +147,7 @@ func (s *Store) checkImport(e Event) error {
 	if e.Session == "" {
 		return fmt.Errorf("%w: its params have no session_id", tiers.ErrCorrupt)
 	}
-	if err := checkID(e.Session); err != nil {
+	if err := checkNewID(e.Session); err != nil {
 		return err
 	}
 	return e.check(e.Session)

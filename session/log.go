@@ -66,7 +66,7 @@ func (s *Store) Append(ctx context.Context, id string, events ...Event) (last ui
 
 // prepare answers copies of the events that are ready to be stored.
 func (s *Store) prepare(id string, events []Event) ([]Event, error) {
-	if err := checkID(id); err != nil {
+	if err := checkNewID(id); err != nil {
 		return nil, err
 	}
 	fresh := make([]Event, len(events))

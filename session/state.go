@@ -55,8 +55,10 @@ type identity struct {
 // Start begins a session: its identity, the parts that st has, and a log with the
 // events, such as a session.init. StartedAt is now unless it is set. It is one
 // transaction. With AgentID it belongs to the agent of package agent of that id, which
-// has to be there (tiers.ErrNotFound), and is deleted with it. tiers.ErrExists: there is a session of that id, which may have
-// ended; see [Store.Resume].
+// has to be there (tiers.ErrNotFound), and is deleted with it.
+//
+// tiers.ErrExists: there is a session of that id, which may have ended; see
+// [Store.Resume]. tiers.ErrKey: the id is too long for the keys of its events.
 func (s *Store) Start(ctx context.Context, st State, events ...Event) error {
 	fresh, err := s.prepare(st.SessionID, events)
 	if err != nil {
@@ -93,9 +95,6 @@ func (v view) begin(ctx context.Context, i identity, mustBe bool) (*writer, erro
 			return tiers.Hint(tiers.ErrExists, "choose another id, or let the session go on with Resume")
 		}
 		return err
-	}
-	if err := checkNewID(i.ID); err != nil {
-		return nil, err
 	}
 	if err := v.books.Begin(ctx, v.tx, i.ID); err != nil {
 		return nil, err

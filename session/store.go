@@ -169,6 +169,9 @@ func checkID(id string) error {
 // checkNewID answers why a text can't be the id of a session that is to have events of
 // which the package makes the ids, such as that of its end.
 func checkNewID(id string) error {
+	if err := checkID(id); err != nil {
+		return err
+	}
 	if err := tiers.CheckName(idKey(id, uuid.Nil.String())); err != nil {
 		return tiers.Hint(err, "the ids of session and event are part of a key: choose a shorter one for the session")
 	}
