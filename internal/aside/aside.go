@@ -11,14 +11,29 @@ import (
 )
 
 // Go runs fn on a thread of its own that steps back, and that ends with it. What fn
-// starts with a go statement does not step back by itself. On systems other than Linux
-// it is a goroutine like any other.
-func Go(fn func()) {
-	go func() {
-		runtime.LockOSThread() // and never unlocked, so that nobody else is given the thread
-		stepBack()
+// starts with a go statement does not step back by itself. On systems other than Linux,
+// and without /proc, it is a goroutine like any other.
+func Go(fn func()) { go run(fn, func() {}) }
+
+// run calls found when it has a thread, and fn on it.
+func run(fn, found func()) {
+	runtime.LockOSThread()
+	back, err := stepBack()
+	switch {
+	case err != nil:
+		runtime.UnlockOSThread()
+		found()
 		fn()
-	}()
+	case back:
+		found()
+		fn() // and never unlocked, so that the thread ends with it
+	default:
+		other := make(chan struct{})
+		go run(fn, func() { close(other) })
+		<-other // which can't be this one as long as it is locked
+		runtime.UnlockOSThread()
+		found()
+	}
 }
 
 // Do does so and waits for fn. A panic of fn is one of the caller.

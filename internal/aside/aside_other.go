@@ -2,4 +2,6 @@
 
 package aside
 
-func stepBack() {}
+import "errors"
+
+func stepBack() (bool, error) { return false, errors.ErrUnsupported }
