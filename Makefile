@@ -28,7 +28,7 @@ help: ## List the targets
 test: setup vet lint build race ## Set up what is missing, then vet, lint, build without cgo, and every test under the race detector
 
 .PHONY: setup
-setup: ## Install what the tests need and is missing: redis-server, PostgreSQL, PgBouncer, strace, a C compiler for the race detector
+setup: ## Install what the tests need and is missing: redis-server, PostgreSQL, PgBouncer, strace, openssl, a C compiler for the race detector
 	@scripts/setup.sh
 
 .PHONY: vet

@@ -3,8 +3,8 @@
 //
 // An app describes in one YAML file where each kind of data lives, and saves and
 // loads by category. Each category has one home, a tier: memory, cache (Redis or
-// a local directory), database (SQLite) or file (a directory that people can
-// read). A save that returned nil can be loaded by everybody who shares the tier,
+// a local directory), database (SQLite or PostgreSQL) or file (a directory that
+// people can read). A save that returned nil can be loaded by everybody who shares the tier,
 // until it expires or is deleted.
 //
 //	cfg, err := config.Load("sagestore.yaml")
@@ -18,6 +18,9 @@
 // Where to go on:
 //
 //   - manager is the public door: collections, sessions, the life of a store
+//   - agent, session, knowledge and learning are what agents are made of, on top
+//     of manager
+//   - backup makes, verifies and restores copies; backup/cloud opens buckets for it
 //   - config reads the YAML file, or takes the same as Go values
 //   - serializer holds the codecs: JSON, msgpack, gob and raw bytes
 //   - tiers is the contract of a store and has every error; below it are the

@@ -7,8 +7,9 @@
 //	err = agents.SaveConversation(ctx, c)
 //	_, err = agents.AppendMessage(ctx, c.ID, agent.NewMessage(agent.User, "Hello"))
 //
-// It works on whatever tiers its categories agent.state, agent.conversations and
-// agent.checkpoints are routed to, and [Store.In] lets its work join a transaction.
+// It works on whatever tiers its categories agent.state, agent.conversations,
+// agent.checkpoints and agent.fields are routed to, and [Store.In] lets its work join a
+// transaction.
 // Everything is safe for concurrent use; what two callers do to one agent comes one
 // after the other.
 //

@@ -81,7 +81,7 @@ type Manifest struct {
 // PartInfo describes one part.
 type PartInfo struct {
 	Name     string           `json:"name"`   // database, file, ...
-	Format   string           `json:"format"` // what Plain is: sqlite or tar
+	Format   string           `json:"format"` // what Plain is: sqlite, postgres, tar or entries
 	Path     string           `json:"path"`   // where it goes below a directory that is restored into
 	Object   string           `json:"object"` // its name in the backup
 	Encoding []string         `json:"encoding"`

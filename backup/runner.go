@@ -253,6 +253,7 @@ func (r *Runner) save(ctx context.Context, readable bool) {
 
 func (r *Runner) report(ctx context.Context, o Outcome) {
 	hook := r.c.OnFailure
+	failed := tiers.Fail("backup", "", tiers.Key{}, o.Err) // whose log names no keys
 	switch {
 	case o.Err == nil:
 		hook = r.c.OnSuccess
@@ -261,9 +262,9 @@ func (r *Runner) report(ctx context.Context, o Outcome) {
 		r.c.Logger.InfoContext(ctx, "there is nothing to back up yet", "due", o.Run, "next", o.Next)
 		return
 	case errors.Is(o.Err, ErrRefused):
-		r.c.Logger.WarnContext(ctx, "the backup is made, and no earlier one was removed", "due", o.Run, "try", o.Try, "next", o.Next, "error", o.Err)
+		r.c.Logger.WarnContext(ctx, "the backup is made, and no earlier one was removed", "due", o.Run, "try", o.Try, "next", o.Next, "error", failed)
 	default:
-		r.c.Logger.WarnContext(ctx, "the backup failed", "due", o.Run, "try", o.Try, "next", o.Next, "error", o.Err)
+		r.c.Logger.WarnContext(ctx, "the backup failed", "due", o.Run, "try", o.Try, "next", o.Next, "error", failed)
 	}
 	if hook == nil {
 		return

@@ -115,7 +115,9 @@ m, err := manager.Open(ctx, cfg, drivers, manager.WithCodec(lines{}))
 
 ` + "`config.Codecs`" + ` is needed where a file names such a codec; ` + "`config.Drivers`" + ` is optional and
 finds faults in the options of a tier before anything is opened. The ` + "`sagestore`" + ` command
-knows the drivers and codecs of this module only, and refuses a file that names others.
+lacks them and works all the same: values of such a codec go in and out as bytes (` + "`--raw`" + `), a
+tier of such a driver is out of its reach, and only ` + "`config check`" + ` refuses the file
+([CLI.md](CLI.md#which-store)).
 
 ## When a category moves
 

@@ -110,7 +110,8 @@ func (s *jobs) once(ctx context.Context, j *job) {
 	case ctx.Err() != nil:
 	case !j.failed:
 		j.failed = true
-		s.log.WarnContext(ctx, "background work failed; it is tried again", "job", j.name, "every", j.every, "error", err)
+		s.log.WarnContext(ctx, "background work failed; it is tried again", "job", j.name, "every", j.every,
+			"error", tiers.Fail("work", "", tiers.Key{}, err))
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sagestore/sagestore/manager"
 	"github.com/sagestore/sagestore/sagetest"
+	"github.com/sagestore/sagestore/tiers"
 )
 
 func TestBackgroundRunsEverySoOftenAndOnceMoreAtClose(t *testing.T) {
@@ -41,7 +42,7 @@ func TestLastingFailureOfAJobIsLoggedOnce(t *testing.T) {
 		fail.Store(true)
 		must(t, m.Background("moody", time.Second, func(context.Context) error {
 			if fail.Load() {
-				return errors.New("no luck")
+				return errors.Join(errors.New("no luck"), &tiers.Error{Op: "load", Category: "app.notes", Key: "user-42", Err: tiers.ErrFull})
 			}
 			return nil
 		}))
@@ -49,6 +50,9 @@ func TestLastingFailureOfAJobIsLoggedOnce(t *testing.T) {
 		synctest.Wait()
 		if n := strings.Count(log.String(), "moody"); n != 1 {
 			t.Errorf("logged %d times: %s", n, log.String())
+		}
+		if text := log.String(); !strings.Contains(text, tiers.ErrFull.Error()) || strings.Contains(text, "user-42") {
+			t.Errorf("the log has no cause, or a key: %s", text)
 		}
 		fail.Store(false)
 		time.Sleep(time.Second)

@@ -128,7 +128,9 @@ func (p *place) storeInTx(ctx context.Context, rs []tiers.Record, cond tiers.Con
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	p.noteNear(ks...)
+	if err := p.noteNear(ks...); err != nil {
+		return err
+	}
 	_, err = tiers.SaveMany(ctx, p.tier, rs, nil)
 	return err
 }

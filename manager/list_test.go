@@ -6,9 +6,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
+	"github.com/sagestore/sagestore/config"
 	"github.com/sagestore/sagestore/manager"
 	"github.com/sagestore/sagestore/sagetest"
 	"github.com/sagestore/sagestore/tiers"
@@ -133,6 +135,56 @@ func TestSavingAndClosingInsideAListIsFine(t *testing.T) {
 	}
 	if n != 301 {
 		t.Errorf("the list ended after %d", n)
+	}
+}
+
+// Whoever reads a list may take any time; Close does not wait for it, be it another
+// goroutine or the one that closes.
+func TestClosingWaitsForNoReaderOfAList(t *testing.T) {
+	t.Parallel()
+	for _, home := range []string{"memory", "cache", "database", "file"} {
+		t.Run(home, func(t *testing.T) {
+			t.Parallel()
+			m := value[*manager.Manager](t)(manager.Open(t.Context(), &config.Config{DataDir: t.TempDir()}, all()))
+			c := manager.For[int](m, "app.list", manager.Policy(config.Category{Tier: home}))
+			for i := range 3 {
+				must(t, c.Save(t.Context(), fmt.Sprint(i), i))
+			}
+			reading, closed, over := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+			go func() {
+				for range c.List(t.Context()) {
+					close(reading)
+					<-closed
+					return
+				}
+			}()
+			<-reading
+			go func() {
+				n := 0
+				for e, err := range c.List(t.Context()) {
+					switch n++; {
+					case n == 1 && err == nil:
+						err = m.Close(t.Context())
+						close(closed)
+					case n == 2 && e.Key == "" && errors.Is(err, tiers.ErrClosed):
+						err = nil
+					case err == nil:
+						err = fmt.Errorf("%q comes after the close", e.Key)
+					}
+					if err != nil {
+						over <- err
+						return
+					}
+				}
+				over <- nil
+			}()
+			select {
+			case err := <-over:
+				must(t, err)
+			case <-time.After(20 * time.Second):
+				t.Fatal("Close waits")
+			}
+		})
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sagestore/sagestore/internal/near"
@@ -20,8 +21,8 @@ type nears struct {
 	types sync.Map        // reflect.Type to bool: nobody can change a copy through another
 
 	mu      sync.Mutex
-	layers  map[string]*nearLayer // by category
-	channel *near.Channel         // nil: no tier carries messages, or no category has a layer
+	layers  map[string][]*nearLayer // by category
+	channel *near.Channel           // nil: no tier carries messages, or no category has a layer
 	closed  bool
 }
 
@@ -34,7 +35,8 @@ type nearLayer struct {
 	channel  *near.Channel
 	away     func() error // why the home's server does not answer; nil: it has none
 	sessions *sessions    // nil: its entries do not end with their session
-	watching sync.Once
+	watched  atomic.Bool  // the ends of sessions are
+	watching sync.Mutex   // guards setting it
 }
 
 // front puts a near layer in front of a route that is to have one. Routes of one
@@ -48,17 +50,20 @@ func (c *core) front(r *route) error {
 	if c.nears.closed {
 		return nil
 	}
-	n := c.nears.layers[r.category]
-	if n == nil || n.tier != r.tierName {
-		var err error
-		if n, err = c.newNear(r); err != nil {
+	of := c.nears.layers[r.category]
+	i := slices.IndexFunc(of, func(n *nearLayer) bool { return n.tier == r.tierName })
+	if i < 0 {
+		n, err := c.newNear(r)
+		if err != nil {
 			return err
 		}
 		if c.nears.layers == nil {
-			c.nears.layers = make(map[string]*nearLayer)
+			c.nears.layers = make(map[string][]*nearLayer)
 		}
-		c.nears.layers[r.category] = n
+		i, of = len(of), append(of, n)
+		c.nears.layers[r.category] = of
 	}
+	n := of[i]
 	r.near.Store(n)
 	r.meter.mask = sampleMemory
 	if old, ok := c.routes.Load(r.category); ok && old.(*route).tierName == r.tierName { //nolint:forcetypeassert // the map holds nothing else
@@ -138,7 +143,9 @@ func (ns *nears) close(ctx context.Context) {
 	}
 }
 
-func (ns *nears) of(category string) *nearLayer {
+// of answers the layers of a category: one, unless a collection has its own policy with
+// another home.
+func (ns *nears) of(category string) []*nearLayer {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
 	return ns.layers[category]
@@ -148,27 +155,25 @@ func (ns *nears) all() []*nearLayer {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
 	all := make([]*nearLayer, 0, len(ns.layers))
-	for _, n := range ns.layers {
-		all = append(all, n)
+	for _, of := range ns.layers {
+		all = append(all, of...)
 	}
 	return all
 }
 
 // heard is told what another process has changed.
 func (ns *nears) heard(note near.Note) {
-	n := ns.of(note.Category)
-	if n == nil {
-		return
-	}
-	switch note.Action {
-	case near.Saved:
-		n.Drop(note.Key, note.Version)
-	case near.Changed:
-		n.Drop(note.Key, 0)
-	case near.Ended:
-		n.dropSession(sessionID{note.Namespace, note.Name})
-	case near.Replaced:
-		n.Clear()
+	for _, n := range ns.of(note.Category) {
+		switch note.Action {
+		case near.Saved:
+			n.Drop(note.Key, note.Version)
+		case near.Changed:
+			n.Drop(note.Key, 0)
+		case near.Ended:
+			n.dropSession(sessionID{note.Namespace, note.Name})
+		case near.Replaced:
+			n.Clear()
+		}
 	}
 }
 
@@ -201,7 +206,7 @@ func (n *nearLayer) dropSession(id sessionID) {
 
 // dropSession drops what is held of a session that has ended.
 func (ns *nears) dropSession(category string, id sessionID) {
-	if n := ns.of(category); n != nil {
+	for _, n := range ns.of(category) {
 		n.dropSession(id)
 	}
 }
@@ -219,7 +224,7 @@ func (ns *nears) tellEnd(id sessionID) {
 // replaced drops a category whose records were replaced past the layer, and tells
 // others of it.
 func (ns *nears) replaced(category string) {
-	if n := ns.of(category); n != nil {
+	for _, n := range ns.of(category) {
 		n.Clear()
 		n.tell(n.note(near.Replaced, near.Key{}, 0))
 	}
@@ -228,7 +233,7 @@ func (ns *nears) replaced(category string) {
 // rows drops keys that another process has changed by rows of the journal.
 func (ns *nears) rows(ks []tiers.Key) {
 	for _, k := range ks {
-		if n := ns.of(k.Category); n != nil {
+		for _, n := range ns.of(k.Category) {
 			n.Drop(nearKey(k), 0)
 		}
 	}
@@ -242,14 +247,14 @@ func (c *core) rowsApplied(rows []tiers.Row) {
 	c.nears.mu.Unlock()
 	for i := range rows {
 		k := &rows[i].Key
-		n := c.nears.of(k.Category)
-		if n != nil {
+		of := c.nears.of(k.Category)
+		for _, n := range of {
 			n.Drop(nearKey(*k), 0) // it may have been passed over
 		}
 		if channel == nil {
 			continue
 		}
-		if n == nil {
+		if len(of) == 0 {
 			if p, err := c.plan.Policy(k.Category, nil); err != nil || len(p.Near) == 0 {
 				continue
 			}
@@ -267,17 +272,21 @@ func nearKey(k tiers.Key) near.Key { return near.Key{Namespace: k.Namespace, Nam
 // watch sees to it that the ends of sessions are learnt of before something of them
 // is held.
 func (n *nearLayer) watch(ctx context.Context) error {
-	if n.sessions == nil {
+	if n.sessions == nil || n.watched.Load() {
 		return nil
 	}
-	var err error
-	n.watching.Do(func() {
-		var now tiers.Changes
-		if now, err = n.sessions.system.Changes(ctx); err == nil {
-			n.sessions.watchFrom(now.Sessions)
-		}
-	})
-	return err
+	n.watching.Lock()
+	defer n.watching.Unlock()
+	if n.watched.Load() {
+		return nil
+	}
+	now, err := n.sessions.system.Changes(ctx)
+	if err != nil {
+		return err
+	}
+	n.sessions.watchFrom(now.Sessions)
+	n.watched.Store(true)
+	return nil
 }
 
 // immutable tells whether values of a type can be held decoded: whoever has a copy

@@ -472,3 +472,120 @@ func TestEndOfASessionReachesTheNearLayerOfEveryProcess(t *testing.T) {
 		t.Error("all was dropped for the end of one session")
 	}
 }
+
+// flaky is a context that is over after some looks at it.
+type flaky struct {
+	context.Context //nolint:containedctx // it is one
+	looks           *atomic.Int64
+}
+
+func (f flaky) Err() error {
+	if f.looks.Add(-1) < 0 {
+		return context.Canceled
+	}
+	return f.Context.Err()
+}
+
+// A load that ended before it knew how to learn of the ends of sessions leaves that to
+// the next one.
+func TestALoadThatFailsLeavesNoProcessDeaf(t *testing.T) {
+	t.Parallel()
+	ctx, dir := t.Context(), t.TempDir()
+	one := value[*manager.Manager](t)(manager.Open(ctx, nearConfig(dir, "database"), all()))
+	defer closeNow(t, one)
+	other := value[*manager.Manager](t)(manager.Open(ctx, nearConfig(dir, "database"), all()))
+	defer closeNow(t, other)
+	must(t, one.Save(ctx, "app.parts", "s/k", note{N: 1}))
+	theirs := manager.For[note](other, "app.parts")
+	failed := 0
+	for looks := int64(0); ; looks++ {
+		left := new(atomic.Int64)
+		left.Store(looks)
+		if _, err := theirs.Load(flaky{ctx, left}, "s/k"); err == nil {
+			break
+		}
+		failed++
+	}
+	if failed < 2 {
+		t.Errorf("only %d loads failed", failed)
+	}
+	must(t, one.EndSession(ctx, "s"))
+	soon(t, "the other process learns of it", func() bool {
+		_, err := theirs.Load(ctx, "s/k")
+		return errors.Is(err, tiers.ErrNotFound)
+	})
+}
+
+// A goroutine that does not know of the end of its transaction is in or too late, and
+// what is in is what a load finds.
+func TestNearLayersSeeWhatMeetsTheEndOfATransaction(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	const rounds, callers, keys = 20, 4, 100
+	m, _ := openNear(t, "database")
+	for _, category := range []string{"app.notes", "app.parts"} {
+		notes := manager.For[note](m, category)
+		for round := range rounds {
+			before := map[string]note{}
+			for i := range callers * keys {
+				before[fmt.Sprintf("%d/%d", round, i)] = note{N: 1}
+			}
+			must(t, notes.SaveMany(ctx, before))
+			for key := range before {
+				value[note](t)(notes.Load(ctx, key)) // which the layer holds then
+			}
+			var g sync.WaitGroup
+			in := make([]int, callers)
+			started := make(chan struct{}, callers)
+			must(t, m.Update(ctx, func(tx *manager.Tx) error {
+				for i := range callers {
+					g.Go(func() {
+						started <- struct{}{}
+						for ; in[i] < keys; in[i]++ {
+							err := notes.In(tx).Save(ctx, fmt.Sprintf("%d/%d", round, i*keys+in[i]), note{N: 2})
+							if errors.Is(err, tiers.ErrTxDone) {
+								return
+							}
+							if err != nil {
+								t.Error(err)
+								return
+							}
+						}
+					})
+				}
+				for range callers {
+					<-started
+				}
+				return nil
+			}))
+			g.Wait()
+			for i := range callers {
+				for n := range in[i] {
+					if v := value[note](t)(notes.Load(ctx, fmt.Sprintf("%d/%d", round, i*keys+n))); v.N != 2 {
+						t.Fatalf("%s: a save that was taken is not there", category)
+					}
+				}
+			}
+		}
+	}
+}
+
+// A category whose rule names another home than its collection has a layer for each.
+func TestEveryNearLayerOfACategoryIsTold(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	cfg := nearConfig(t.TempDir(), "database")
+	m := value[*manager.Manager](t)(manager.Open(ctx, cfg, all()))
+	defer closeNow(t, m) // which ends both
+	var v note
+	wantError(t, m.Load(ctx, "app.notes.own", "k", &v), tiers.ErrNotFound, "by the rule of its parent")
+	notes := manager.For[note](m, "app.notes.own", manager.Policy(config.Category{Tier: "file", Near: []string{"memory"}, NearTTL: "1h"}))
+	must(t, notes.Save(ctx, "k", note{N: 2}))
+	if v := value[note](t)(notes.Load(ctx, "k")); v.N != 2 {
+		t.Errorf("loaded %v", v)
+	}
+	must(t, m.Update(ctx, func(tx *manager.Tx) error { return notes.In(tx).Save(ctx, "k", note{N: 3}) }))
+	if v := value[note](t)(notes.Load(ctx, "k")); v.N != 3 {
+		t.Errorf("loaded %v after a transaction", v)
+	}
+}

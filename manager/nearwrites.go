@@ -14,7 +14,9 @@ import (
 // nothing.
 func (p *place) storeNear(ctx context.Context, n *nearLayer, rec tiers.Record, cond tiers.Cond) (tiers.Record, error) {
 	if p.tx != nil {
-		p.noteNear(rec.Key)
+		if err := p.noteNear(rec.Key); err != nil {
+			return tiers.Record{}, err
+		}
 		return p.storeHome(ctx, rec, cond)
 	}
 	c := n.begin(rec.Key)
@@ -27,7 +29,9 @@ func (p *place) storeNear(ctx context.Context, n *nearLayer, rec tiers.Record, c
 func (p *place) removeNear(ctx context.Context, n *nearLayer, name string, cond tiers.Cond) (existed bool, err error) {
 	k := p.key(name)
 	if p.tx != nil {
-		p.noteNear(k)
+		if err := p.noteNear(k); err != nil {
+			return false, err
+		}
 		return p.tier.Delete(ctx, k, cond)
 	}
 	c := n.begin(k)
@@ -52,7 +56,9 @@ func (p *place) saveManyNear(ctx context.Context, n *nearLayer, rs []tiers.Recor
 		ks[i] = rs[i].Key
 	}
 	if p.tx != nil {
-		p.noteNear(ks...)
+		if err := p.noteNear(ks...); err != nil {
+			return err
+		}
 		_, err := tiers.SaveMany(ctx, p.tier, rs, conds)
 		return err
 	}
@@ -76,7 +82,9 @@ var errNotSaved = errors.New("it was not saved")
 
 func (p *place) removeManyNear(ctx context.Context, n *nearLayer, ks []tiers.Key) ([]bool, error) {
 	if p.tx != nil {
-		p.noteNear(ks...)
+		if err := p.noteNear(ks...); err != nil {
+			return nil, err
+		}
 		return tiers.DeleteMany(ctx, p.tier, ks, nil)
 	}
 	cs := n.beginAll(ks)
@@ -181,26 +189,31 @@ func (c *nearChange) touched(err error) {
 
 // nearWrites are the keys with a near layer that a transaction writes.
 type nearWrites struct {
-	mu   sync.Mutex
-	keys map[tiers.Key]*nearLayer
-	rest []near.Note // to be told when it is committed
+	mu     sync.Mutex
+	closed bool // the function has returned, and keys stay as they are
+	keys   map[tiers.Key]*nearLayer
+	rest   []near.Note // to be told when it is committed
 }
 
-// noteNear notes that a transaction writes keys, if they have a near layer.
-func (p *place) noteNear(ks ...tiers.Key) {
+// noteNear notes that a transaction is about to write keys, if they have a near layer.
+func (p *place) noteNear(ks ...tiers.Key) error {
 	n := p.route.near.Load()
 	if n == nil || p.tx == nil {
-		return
+		return nil
 	}
 	w := &p.tx.all.near
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.closed {
+		return errTxDone
+	}
 	if w.keys == nil {
 		w.keys = make(map[tiers.Key]*nearLayer)
 	}
 	for _, k := range ks {
 		w.keys[k] = n
 	}
+	return nil
 }
 
 // holdNear lets near layers hold nothing of what the transaction writes until it is
@@ -209,6 +222,7 @@ func (t *Tx) holdNear() {
 	w := &t.all.near
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.closed = true
 	if len(w.keys) == 0 {
 		return
 	}

@@ -39,7 +39,7 @@ func (m *Manager) PendingWrites(ctx context.Context, tier string) iter.Seq2[Pend
 			yield(PendingWrite{}, &tiers.Error{Op: "list pending", Err: err})
 			return
 		}
-		defer m.core.gate.leave(slot)
+		m.core.gate.leave(slot) // the journals say when they are closed
 		for name, j := range m.core.journals(tier) {
 			for row, err := range j.Waiting(ctx) {
 				if err != nil {

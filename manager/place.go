@@ -339,7 +339,9 @@ func (p *place) touchInTx(ctx context.Context, name string, lives []Life) (exist
 		return false, err
 	}
 	rec.TTL = p.lifetime(lives)
-	p.noteNear(rec.Key)
+	if err := p.noteNear(rec.Key); err != nil {
+		return false, err
+	}
 	_, err = p.tier.Save(ctx, rec, tiers.Cond{})
 	return err == nil, err
 }

@@ -125,7 +125,8 @@ func (s *sessions) start(ctx context.Context, id sessionID) error {
 	return nil
 }
 
-// drop forgets presences that nobody has used since the instant.
+// drop forgets presences that nobody has used since the instant. Of a session that has
+// ended the last use is not written.
 func (s *sessions) drop(before int64) {
 	s.present.Range(func(key, value any) bool {
 		p := value.(*presence) //nolint:forcetypeassert // the map holds nothing else
@@ -133,7 +134,7 @@ func (s *sessions) drop(before int64) {
 			return true
 		}
 		p.mu.Lock()
-		if p.seen.Load() <= p.flushed {
+		if p.seen.Load() <= p.flushed || ended(p.row) {
 			p.dropped = true
 			s.present.Delete(key)
 		}

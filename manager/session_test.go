@@ -259,3 +259,26 @@ func TestReopeningWhileTheEndRemovesKeepsWhatIsNew(t *testing.T) {
 		t.Errorf("the reopened session holds %d keys: %.5q", len(got), got)
 	}
 }
+
+// A session that has ended costs no memory for good.
+func TestAProcessForgetsSessionsThatHaveEnded(t *testing.T) {
+	t.Parallel()
+	ctx, clock := t.Context(), sagetest.NewClock(time.Now())
+	m := value[*manager.Manager](t)(manager.OpenMemory(ctx, all(), manager.WithClock(clock), manager.WithoutJobs()))
+	defer closeNow(t, m)
+	must(t, m.Save(ctx, "session.context", "going-on/k", "v"))
+	for i := range 10 {
+		id := fmt.Sprint("s", i)
+		must(t, m.Save(ctx, "session.context", id+"/k", "v"))
+		must(t, m.EndSession(ctx, id))
+	}
+	if known := value[int](t)(m.FlushSessions(ctx)); known != 11 {
+		t.Errorf("%d sessions are known at first", known)
+	}
+	clock.Advance(2 * time.Hour)
+	must(t, m.Save(ctx, "session.context", "going-on/k", "v"))
+	if known := value[int](t)(m.FlushSessions(ctx)); known != 1 {
+		t.Errorf("%d sessions are known later", known)
+	}
+	wantError(t, m.Save(ctx, "session.context", "s1/k", "v"), tiers.ErrSessionEnded, "the session has ended")
+}

@@ -95,13 +95,19 @@ func TestKeysAreNotLogged(t *testing.T) {
 	for _, err := range []error{
 		tiers.Fail("load", "file", someKey, tiers.ErrNotFound),
 		tiers.Fail("load", "file", someKey, fmt.Errorf("open /data/%s.json: %w", someKey.Name, fs.ErrPermission)),
+		tiers.Fail("load", "file", tiers.Key{Category: someKey.Category}, errors.Join(errors.New("another"),
+			fmt.Errorf("in between: %w", tiers.Fail("load", "file", someKey, fs.ErrPermission)))),
 	} {
 		var out bytes.Buffer
 		slog.New(slog.NewJSONHandler(&out, nil)).Error("failed", "err", err)
 		if strings.Contains(out.String(), someKey.Name) {
 			t.Errorf("the log shows the key: %s", &out)
 		}
-		for _, want := range []string{"load", "file", someKey.Category} {
+		kind := fs.ErrPermission
+		if errors.Is(err, tiers.ErrNotFound) {
+			kind = tiers.ErrNotFound
+		}
+		for _, want := range []string{"load", "file", someKey.Category, kind.Error()} {
 			if !strings.Contains(out.String(), want) {
 				t.Errorf("the log does not show %q: %s", want, &out)
 			}

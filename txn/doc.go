@@ -28,4 +28,9 @@
 //     processes within a tenth of a second. Without rows, calls cost nothing
 //     extra.
 //   - One process at a time applies rows, told by a lock that ends with it.
+//
+// [Engine] runs transactions over several tiers: what one changes is committed in the
+// database, together with rows of the journal for the other tiers, which are answered
+// from until they are applied. [Wrap] gives a single store transactions. docs/ARCHITECTURE.md
+// says how, and what is promised.
 package txn

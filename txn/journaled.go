@@ -212,13 +212,22 @@ func (j *Journaled) Close(ctx context.Context) error {
 
 // enter begins a call, which ends with j.calls.Done.
 func (j *Journaled) enter(ctx context.Context) error {
+	if err := j.begin(); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		j.calls.Done()
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// begin is enter for whoever looks at its context by itself.
+func (j *Journaled) begin() error {
 	j.mu.RLock()
 	defer j.mu.RUnlock()
 	if j.closed {
 		return tiers.ErrClosed
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
 	}
 	j.calls.Add(1)
 	return nil

@@ -26,13 +26,17 @@ func (j *Journaled) List(ctx context.Context, q tiers.Query) iter.Seq2[tiers.Rec
 			yield(tiers.Record{}, tiers.Fail("list", j.name, at, err))
 			return
 		}
-		defer j.calls.Done()
-		if err := j.meet(ctx); err != nil {
-			yield(tiers.Record{}, tiers.Fail("list", j.name, at, err))
-			return
+		m := merge{Journaled: j, q: q, left: q.Limit, yield: yield, inside: true}
+		defer func() {
+			if m.inside {
+				j.calls.Done()
+			}
+		}()
+		err := j.meet(ctx)
+		if err == nil {
+			err = m.run(ctx)
 		}
-		m := merge{Journaled: j, q: q, left: q.Limit, yield: yield}
-		if err := m.run(ctx); err != nil {
+		if err != nil {
 			yield(tiers.Record{}, tiers.Fail("list", j.name, at, err))
 		}
 	}
@@ -44,7 +48,9 @@ type merge struct {
 	q       tiers.Query
 	left    int  // records to go; counts when the query has a limit
 	begun   bool // the tier has yielded something
-	stopped bool // by the caller, or by the limit
+	stopped bool // by the caller, or by the limit, or closed
+	closed  bool // the tier was
+	inside  bool // the listing counts as a call on its way
 	yield   func(tiers.Record, error) bool
 }
 
@@ -72,9 +78,12 @@ func (m *merge) run(ctx context.Context) error {
 			return err
 		}
 		if last {
-			return nil
+			break
 		}
 		m.q.After = end
+	}
+	if m.closed {
+		return tiers.ErrClosed
 	}
 	return nil
 }
@@ -152,14 +161,24 @@ func (m *merge) row(row *tiers.Row) {
 	}
 }
 
+// put hands on a record. Close does not wait for whoever has it.
 func (m *merge) put(r tiers.Record, err error) {
-	if m.stopped = !m.yield(r, err); m.stopped || m.q.Limit <= 0 {
+	m.inside = false
+	m.calls.Done()
+	if m.stopped = !m.yield(r, err); m.stopped {
 		return
 	}
-	if err == nil {
-		m.left--
+	if m.q.Limit > 0 {
+		if err == nil {
+			m.left--
+		}
+		if m.stopped = m.left <= 0; m.stopped {
+			return
+		}
 	}
-	m.stopped = m.left <= 0
+	m.inside = m.begin() == nil
+	m.closed = !m.inside
+	m.stopped = m.closed
 }
 
 // Spaces merges the spaces of rows into those of the tier.

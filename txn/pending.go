@@ -13,19 +13,25 @@ import (
 // are applied.
 func (j *Journaled) Waiting(ctx context.Context) iter.Seq2[tiers.Row, error] {
 	return func(yield func(tiers.Row, error) bool) {
-		enough := errors.New("the loop has ended")
-		err := j.call(ctx, "list waiting", tiers.Key{}, func() error {
-			return j.eachRow(ctx, func(rows []tiers.Row) error {
-				for _, row := range rows {
-					if !yield(row, nil) {
-						return enough
-					}
-				}
-				return nil
+		for after := uint64(0); ; {
+			var rows []tiers.Row
+			err := j.call(ctx, "list waiting", tiers.Key{}, func() (err error) {
+				rows, err = j.system.Due(ctx, j.name, after, applyRows)
+				return err
 			})
-		})
-		if err != nil && !errors.Is(err, enough) {
-			yield(tiers.Row{}, err)
+			if err != nil {
+				yield(tiers.Row{}, err)
+				return
+			}
+			for _, row := range rows {
+				if !yield(row, nil) {
+					return
+				}
+			}
+			if len(rows) == 0 {
+				return
+			}
+			after = rows[len(rows)-1].Seq
 		}
 	}
 }

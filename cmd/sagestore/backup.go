@@ -304,9 +304,9 @@ func (a *app) backupPruneCommand() *cobra.Command {
 		Short: "Remove the backups that are no longer kept",
 		Long: `Remove the backups that the configuration no longer keeps, and say of each in one line
 what becomes of it and why. Only verified ones count, and the newest verified one
-always stays. When the clock went backwards, or the newest backup is less than half
-as large as the one before, none is removed (1): look, then say that it is right.
-backup create prunes as well.`,
+always stays. When the clock went backwards, or a backup has lost more than half of
+the one before, in bytes or records, or all records of a part, none is removed (1):
+look, then say that it is right. backup create prunes as well.`,
 		Example: `  sagestore backup prune --dry-run
   sagestore backup prune --accept-smaller`,
 		Args: count(0, 0),
@@ -326,7 +326,7 @@ backup create prunes as well.`,
 	}
 	c.Flags().BoolVar(&o.DryRun, "dry-run", false, "only say what would become of each")
 	c.Flags().BoolVar(&o.AcceptClock, "accept-clock", false, "the clock is right, though it went backwards")
-	c.Flags().BoolVar(&o.AcceptSmaller, "accept-smaller", false, "the newest backup is right, though it is much smaller")
+	c.Flags().BoolVar(&o.AcceptSmaller, "accept-smaller", false, "the backups made until now are right, though one is much smaller")
 	return a.backupFlags(c, "print one backup a line, in JSON Lines")
 }
 

@@ -1,5 +1,6 @@
-// Command sagestore is the command line of sagestore: it saves and loads by
-// category, checks a configuration and a running store, and ends sessions.
+// Command sagestore is the command line of sagestore: it saves and loads by category,
+// checks a configuration and a running store, shows and mends sessions, agents and
+// checkpoints, imports, exports and migrates, and makes and restores backups.
 // docs/CLI.md describes every command.
 package main
 

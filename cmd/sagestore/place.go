@@ -59,7 +59,7 @@ func (c category) List(ctx context.Context, opts ...manager.ListOption) iter.Seq
 
 // dataFlags adds the flags of every data command.
 func (a *app) dataFlags(c *cobra.Command) *cobra.Command {
-	c.Flags().StringVar(&a.store, "store", "", "use the store of this `name` (cache, database, file, sqlite, redis) instead of a category; it takes the place of CATEGORY")
+	c.Flags().StringVar(&a.store, "store", "", "use the store of this `name` (cache, database, file, sqlite, postgres, redis) instead of a category; it takes the place of CATEGORY")
 	c.Flags().StringVar(&a.namespace, "namespace", "", "`name` of the namespace")
 	c.ValidArgsFunction = a.completeCategory
 	_ = c.RegisterFlagCompletionFunc("store", a.completeStore) // it fails only for a flag that there is not

@@ -1,4 +1,4 @@
-// Command agent is a small SAGE-style app on sagestore. It plays transcripts of an
+// Command agent is a small app of an agent on sagestore. It plays transcripts of an
 // agent's work, one step after the other. Each step is one transaction: the messages,
 // what the agent remembers, learns and uses, how far it has come, and a checkpoint.
 // Then it closes, opens again, and shows what is there.

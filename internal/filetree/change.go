@@ -292,7 +292,13 @@ func (t *Tree) applyTo(ctx context.Context, c *change, r tiers.Record, over tier
 	} else if c.live > r.Version || c.live == r.Version && !gone {
 		return false, nil
 	}
-	if err := t.mark.raise(ctx, r.Version); err != nil {
+	if c.live > t.mark.now()+farAhead {
+		// It was reserved above a wrong time that somebody gave the file.
+		err = t.mark.raiseFound(ctx, r.Version)
+	} else {
+		err = t.mark.raise(ctx, r.Version)
+	}
+	if err != nil {
 		return false, err
 	}
 	if gone {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/sagestore/sagestore/tiers"
@@ -194,6 +195,9 @@ func (t *Tree) giveUp(id string, cause error) {
 	err := t.root.Rename(snapshotDir+"/"+id, snapshotDir+"/.spoiled-"+id)
 	if errors.Is(err, fs.ErrNotExist) {
 		return // it had ended already, which may be the cause
+	}
+	if system, ok := errors.AsType[syscall.Errno](cause); ok {
+		cause = system // without the path, which is a key
 	}
 	t.log.Warn("a file could not be kept for a snapshot, which was given up", "tier", t.name, "error", cause)
 }

@@ -152,7 +152,11 @@ func (x *tx) takeWaiting(r *tiers.Row) (w replaced, err error) {
 	s := stateOf(row[2:], x.now())
 	w.version, w.live = s.version, s.live()
 	w.created, _ = row[5].(int64)
-	return w, x.passOn(row[7], intAt(row, 6))
+	id, updated := row[7], intAt(row, 6) // before the connection is used again
+	if tx, _ := id.(string); tx != "" {
+		x.books.gone = append(x.books.gone, placed{seq: seq, rowKey: rowKey{r.Tier, r.Key}, tx: tx})
+	}
+	return w, x.passOn(id, updated)
 }
 
 // passOn lets the transaction of a row that leaves be remembered without it.

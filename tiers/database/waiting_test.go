@@ -249,3 +249,28 @@ func TestTransactionsAndSavesShareACommit(t *testing.T) {
 		t.Errorf("the last commit was shared by %d callers, want 30", tier.writer.last)
 	}
 }
+
+// TestRowsThatReplaceEachOtherLeaveNothing: a key that transactions change all the time
+// costs no memory, though nothing is applied in between.
+func TestRowsThatReplaceEachOtherLeaveNothing(t *testing.T) {
+	tier := mustOpen(t, Config{Path: Memory})
+	const n = 50
+	var last tiers.Committed
+	for i := range n {
+		last = mustCommit(t, tier, tiers.Commit{ID: fmt.Sprint("tx", i), Rows: []tiers.Row{row("cache", "k")}})
+	}
+	if in := tier.waiting.tiers["cache"]; len(tier.waiting.ids) != 1 || in.n != 1 || len(in.order) != 1 {
+		t.Errorf("%d ids, %d keys and %d places of 1 row are kept", len(tier.waiting.ids), in.n, len(in.order))
+	}
+	if err := tier.Done(t.Context(), last.Rows); err != nil {
+		t.Fatal(err)
+	}
+	if len(tier.waiting.ids) != 0 || len(tier.waiting.tiers) != 0 {
+		t.Errorf("%d ids and %d tiers of no row are kept", len(tier.waiting.ids), len(tier.waiting.tiers))
+	}
+	for i := range n {
+		if ok, err := tier.Outcome(t.Context(), fmt.Sprint("tx", i)); !ok || err != nil {
+			t.Errorf("transaction %d: %v, %v", i, ok, err)
+		}
+	}
+}

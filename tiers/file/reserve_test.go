@@ -62,9 +62,22 @@ func TestAWrongTimeDoesNotCarryOthersAlong(t *testing.T) {
 	if got.Next <= got.Version || got.Version != tiers.Version(far.UnixMicro()) {
 		t.Errorf("reserved %+v over a time of %d", got, far.UnixMicro())
 	}
-	other := reserve(t, tier, "other")
-	if limit := tiers.Version(tiers.SystemClock().Now().Add(time.Hour).UnixMicro()); other.Next > limit {
-		t.Errorf("another key got %d, which is far ahead of the clock", other.Next)
+	others := func(when string) {
+		t.Helper()
+		limit := tiers.Version(tiers.SystemClock().Now().Add(time.Hour).UnixMicro())
+		if other := reserve(t, tier, "other"); other.Next > limit {
+			t.Errorf("%s another key got %d, which is far ahead of the clock", when, other.Next)
+		}
+	}
+	others("after the reservation")
+	r := plain("k", `2`)
+	r.Version = got.Next
+	if err := tier.Apply(t.Context(), []tiers.Record{r}, []tiers.Cond{{}}); err != nil {
+		t.Fatal(err)
+	}
+	others("after the change")
+	if now := reserve(t, tier, "k"); now.Version != r.Version {
+		t.Errorf("version %d became %d", r.Version, now.Version)
 	}
 }
 

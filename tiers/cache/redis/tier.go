@@ -291,6 +291,9 @@ func (t *Tier) Touch(ctx context.Context, k tiers.Key, ttl time.Duration) (exist
 	if err := t.run(ctx, c); err != nil {
 		return false, t.fail("touch", k, err)
 	}
+	if len(c.text) < 10 {
+		return false, t.fail("touch", k, fmt.Errorf("%w: redis answered %d bytes", tiers.ErrCorrupt, len(c.text)))
+	}
 	if c.text[0] == 'f' {
 		return false, t.fail("touch", k, statusError(c.text[9]))
 	}

@@ -31,7 +31,7 @@ type Config struct {
 	// Default: DefaultSchema.
 	Schema string
 	// Pool is how many connections there are for loads at most, 8 by default. Besides
-	// there are two for writing and one for locks, and one for each open snapshot.
+	// there are up to four for writing, one for locks, and up to four for snapshots.
 	Pool int
 	// Pooler says that a pooler stands in between, which lends a connection for one
 	// transaction.
