@@ -168,7 +168,7 @@ func (w *restore) beside(ctx context.Context) (done Restored, err error) {
 		if err := os.MkdirAll(filepath.Dir(into), 0o700); err != nil {
 			return Restored{}, err
 		}
-		if w.wrong = part(p.Name, w.stage(ctx, p, into)); w.wrong != nil {
+		if w.wrong = part(p.Name, w.stage(ctx, p, into, "")); w.wrong != nil {
 			return Restored{}, w.wrong
 		}
 		for dir := filepath.Dir(into); len(dir) >= len(staged); dir = filepath.Dir(dir) {
@@ -190,8 +190,9 @@ func (w *restore) beside(ctx context.Context) (done Restored, err error) {
 	return done, syncDir(filepath.Dir(to))
 }
 
-// stage unpacks a part, verifies it there and makes a store of it.
-func (w *restore) stage(ctx context.Context, p *PartInfo, to string) error {
+// stage unpacks a part, verifies it there and makes a store of it, which is to replace the
+// one at place; "": none.
+func (w *restore) stage(ctx context.Context, p *PartInfo, to, place string) error {
 	if err := w.r.at("stage " + p.Name); err != nil {
 		return err
 	}
@@ -218,7 +219,13 @@ func (w *restore) stage(ctx context.Context, p *PartInfo, to string) error {
 	}
 	facts := map[string]string{FactEpoch: newToken()}
 	maps.Copy(facts, w.o.Facts)
-	if err := copies.Adopt(ctx, to, facts); err != nil {
+	adopt := copies.Adopt
+	if r, ok := copies.(tiers.Replacer); ok && place != "" {
+		adopt = func(ctx context.Context, path string, facts map[string]string) error {
+			return r.Replace(ctx, path, place, facts)
+		}
+	}
+	if err := adopt(ctx, to, facts); err != nil {
 		return err
 	}
 	if p.isTree() {
@@ -287,7 +294,7 @@ func (w *restore) inPlace(ctx context.Context) (done Restored, err error) {
 		}
 		m.Targets = append(m.Targets, t)
 		staged := filepath.Join(t.Parent, t.Staged)
-		if w.wrong = part(p.Name, w.stage(ctx, p, staged)); w.wrong != nil {
+		if w.wrong = part(p.Name, w.stage(ctx, p, staged, places[p.Name])); w.wrong != nil {
 			return Restored{}, w.wrong
 		}
 		if err := syncDir(t.Parent); err != nil {

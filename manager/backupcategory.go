@@ -48,6 +48,11 @@ func (b *Backups) RestoreCategories(ctx context.Context, m *Manager, id string, 
 		return nil, err
 	}
 	defer unlock()
+	unlockServer, err := m.core.lockServer(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlockServer()
 	e, err := b.Show(ctx, id)
 	if err != nil {
 		return nil, err

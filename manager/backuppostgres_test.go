@@ -190,3 +190,59 @@ func TestOneBackupAtATimeOfAServerThatMachinesShare(t *testing.T) {
 	once.Do(func() { t.Error("there was no meanwhile") })
 	value[backup.Manifest](t)(other.Backup(t.Context(), nil))
 }
+
+// The instant of a backup has a transaction whole, also the part that waited for the files.
+func TestAFileThatWaitedComesBackFromABackupOfPostgres(t *testing.T) {
+	t.Parallel()
+	ctx, e := t.Context(), newEngines(t)
+	m := e.open(t, "postgres")
+	id := value[[]byte](t)(os.ReadFile(filepath.Join(e.dir, "data", ".sage-id")))
+	raw := e.raw(t, "postgres")
+	system, _ := tiers.As[tiers.System](raw)
+	unlock, ok, err := system.Lock(ctx, "file@"+strings.TrimSpace(string(id))+".applier") // so that nobody applies rows
+	if !ok || err != nil {
+		t.Fatalf("%v, %v", ok, err)
+	}
+	must(t, m.Update(ctx, func(tx *manager.Tx) error {
+		return errors.Join(tx.Save(ctx, movedCategory, "k", "new"), tx.Save(ctx, "app.file", "k", "new"))
+	}))
+	value[backup.Manifest](t)(m.Backup(ctx, nil))
+	closeNow(t, m)
+	unlock()
+	must(t, raw.Close(ctx))
+	value[manager.RestoredStore](t)(e.backups(t, "postgres").Restore(ctx, backup.Latest, manager.RestoreOptions{Stopped: true}))
+	m = e.open(t, "postgres")
+	defer closeNow(t, m)
+	value[map[string]int64](t)(m.ApplyPending(ctx, "file", true))
+	for _, category := range []string{movedCategory, "app.file"} {
+		if got := value[string](t)(manager.For[string](m, category).Load(ctx, "k")); got != "new" {
+			t.Errorf("%s has %q", category, got)
+		}
+	}
+}
+
+// Nobody sweeps what another machine is about to restore.
+func TestOneRestoreAtATimeOfAServerThatMachinesShare(t *testing.T) {
+	t.Parallel()
+	ctx, e := t.Context(), newEngines(t)
+	e.backedUp(t)
+	m := e.open(t, "postgres")
+	defer closeNow(t, m)
+	far := e
+	far.dir = t.TempDir()
+	other := far.open(t, "postgres")
+	defer closeNow(t, other)
+	met := false
+	done := value[[]manager.CategoryRestored](t)(e.backups(t, "postgres").RestoreCategories(ctx, m, backup.Latest, []string{movedCategory}, manager.RestoreOptions{
+		Progress: func(p backup.Progress) {
+			if p.Step == "switch" {
+				met = true
+				must(t, other.SweepStaged(ctx))
+			}
+		},
+	}))
+	if !met || len(done) != 1 || done[0].Records < 20 {
+		t.Errorf("%+v", done)
+	}
+	must(t, other.SweepStaged(ctx))
+}

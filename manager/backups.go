@@ -265,15 +265,15 @@ func (c *core) tryBackups() (unlock func(), owner string, err error) {
 	return unlock, owner, err
 }
 
-// lockServer keeps programs on other machines from making a backup at the same time,
-// where the database is on a server that they share.
+// lockServer keeps programs on other machines from making a backup, or restoring
+// categories, at the same time, where the database is on a server that they share.
 func (c *core) lockServer(ctx context.Context) (unlock func(), err error) {
 	if _, local := tiers.As[tiers.Excluder](c.systemTier); local || c.system == nil {
 		return func() {}, nil
 	}
 	unlock, ok, err := c.system.Lock(ctx, "backup")
 	if err == nil && !ok {
-		err = tiers.Hint(conflict.Errorf("another program makes a backup of the same database"), "wait until it ends; it may run on another machine")
+		err = tiers.Hint(conflict.Errorf("another program makes a backup of the same database, or restores categories of it"), "wait until it ends; it may run on another machine")
 	}
 	return unlock, err
 }

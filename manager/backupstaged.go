@@ -166,8 +166,12 @@ func (c *core) sweepStaged(ctx context.Context) error {
 		return err
 	}
 	unlock, err := b.lock()
+	if err == nil {
+		defer unlock()
+		unlock, err = c.lockServer(ctx)
+	}
 	if errors.Is(err, tiers.ErrConflict) {
-		return nil // it may be a restore that is under way
+		return nil // it may be a restore that is under way, here or on another machine
 	}
 	if err != nil {
 		return err

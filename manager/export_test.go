@@ -232,3 +232,7 @@ func (m *Manager) FlushSessions(ctx context.Context) (known int, err error) {
 	m.core.sessions.present.Range(func(_, _ any) bool { known++; return true })
 	return known, err
 }
+
+// SweepStaged and FinishEnded are background work, at once.
+func (m *Manager) SweepStaged(ctx context.Context) error { return m.core.sweepStaged(ctx) }
+func (m *Manager) FinishEnded(ctx context.Context) error { return m.core.sessions.finishEnded(ctx) }

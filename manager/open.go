@@ -244,7 +244,7 @@ func (c *core) openSessions() {
 	}
 	c.sessions = &sessions{
 		turn:   make(chan struct{}, 1),
-		system: c.system, clock: c.clock, log: c.log, homes: c.sessionHomes,
+		system: c.system, clock: c.clock, log: c.log, homes: c.sessionHomes, purged: c.purgedFact(),
 		emptied: c.nears.dropSession, ended: c.nears.tellEnd,
 		idle: c.plan.IdleLimit, every: seenInterval(c.plan.IdleLimit),
 	}

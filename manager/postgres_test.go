@@ -6,10 +6,12 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/sagestore/sagestore/config"
 	"github.com/sagestore/sagestore/internal/pgtest"
 	"github.com/sagestore/sagestore/manager"
+	"github.com/sagestore/sagestore/sagetest"
 	"github.com/sagestore/sagestore/tiers"
 	every "github.com/sagestore/sagestore/tiers/all"
 )
@@ -75,4 +77,31 @@ func TestPostgresHoldsAllThatMachinesShare(t *testing.T) {
 			t.Errorf("%s holds a file of SQLite", dir)
 		}
 	}
+}
+
+// A session ends on all machines, also on one where no program runs.
+func TestEveryMachineRemovesItsFilesOfASessionThatHasEnded(t *testing.T) {
+	t.Parallel()
+	ctx, e := t.Context(), newEngines(t)
+	clock := sagetest.NewClock(time.Now())
+	open := func(dir string) *manager.Manager {
+		cfg := e.config("postgres")
+		cfg.DataDir = dir
+		cfg.Categories["app.parts"] = config.Category{Tier: "file", TTL: config.UntilSessionEnds}
+		return value[*manager.Manager](t)(manager.Open(ctx, cfg, every.Tiers(), manager.WithoutJobs(), manager.WithClock(clock)))
+	}
+	far := t.TempDir()
+	other := open(far)
+	must(t, other.Save(ctx, "app.parts", "s/k", "private"))
+	closeNow(t, other)
+	m := open(e.dir)
+	defer closeNow(t, m)
+	must(t, m.EndSession(ctx, "s"))
+	clock.Advance(time.Minute)
+	must(t, m.FinishEnded(ctx))
+	other = open(far)
+	defer closeNow(t, other)
+	must(t, other.FinishEnded(ctx))
+	var v string
+	wantError(t, other.Load(ctx, "app.parts", "s/k", &v), tiers.ErrNotFound, "the session has ended")
 }

@@ -168,6 +168,7 @@ type sessions struct {
 	present sync.Map                              // sessionID to *presence
 	idle    time.Duration                         // sessions that rest longer are ended; 0: never
 	every   time.Duration                         // how often last uses are written
+	purged  string                                // the name of a fact, see factPurged
 	turn    chan struct{}                         // full: a call of this process has the turn
 
 	mu      sync.Mutex

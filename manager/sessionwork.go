@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/sagestore/sagestore/tiers"
@@ -18,8 +20,18 @@ const (
 	forgetAfter = time.Hour
 )
 
-// factPurged holds the Seq up to which ended sessions are known to be empty.
+// factPurged holds the Seq up to which ended sessions are known to be empty. Where several
+// machines share the system store, and each has tiers of its own, each has such a fact: it
+// is named after one of these tiers.
 const factPurged = "sessions.purged"
+
+func (c *core) purgedFact() string {
+	l, shared := c.system.(*localRows)
+	if !shared {
+		return factPurged
+	}
+	return slices.Min(slices.Collect(maps.Keys(l.ids))) + "." + factPurged
+}
 
 // seenInterval is a quarter of the idle limit, so that a session in use is
 // never taken for an idle one.
@@ -162,7 +174,7 @@ func (s *sessions) endIdle(ctx context.Context) error {
 // it had removed everything.
 func (s *sessions) finishEnded(ctx context.Context) error {
 	var done uint64
-	if b, err := s.system.Fact(ctx, factPurged); err == nil && len(b) == 8 {
+	if b, err := s.system.Fact(ctx, s.purged); err == nil && len(b) == 8 {
 		done = binary.BigEndian.Uint64(b)
 	} else if err != nil && !errors.Is(err, tiers.ErrNotFound) {
 		return err
@@ -190,6 +202,6 @@ func (s *sessions) finishEnded(ctx context.Context) error {
 	if upTo == done {
 		return nil
 	}
-	_, err := s.system.SetFact(ctx, factPurged, binary.BigEndian.AppendUint64(nil, upTo), false)
+	_, err := s.system.SetFact(ctx, s.purged, binary.BigEndian.AppendUint64(nil, upTo), false)
 	return err
 }

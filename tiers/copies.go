@@ -23,6 +23,14 @@ type Copies interface {
 	Beside() []string
 }
 
+// Replacer is a [Copies] whose stores have an identity of their own, by which others
+// know what is meant for them. Without it a copy is always a new store.
+type Replacer interface {
+	// Replace is Adopt for a copy that is about to replace the store at place. It stays
+	// the store that was copied, unless the one at place is another one.
+	Replace(ctx context.Context, path, place string, facts map[string]string) error
+}
+
 // Copy is a copy that is open for reading. It serves one call at a time, and Check
 // beside it.
 type Copy interface {

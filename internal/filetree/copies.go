@@ -1,12 +1,14 @@
 package filetree
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"iter"
 	"os"
+	"path/filepath"
 	"sync"
 
 	"github.com/sagestore/sagestore/internal/archive"
@@ -92,6 +94,35 @@ func (cs copies) Adopt(_ context.Context, path string, _ map[string]string) (err
 		return nilIf(err, fs.ErrNotExist)
 	}
 	return SyncRoot(root)
+}
+
+// Replace implements tiers.Replacer: writes that wait for the tree find the copy in its
+// place, when there is no other tree there that they could not be meant for.
+func (cs copies) Replace(ctx context.Context, path, place string, facts map[string]string) error {
+	same, err := sameID(path, place)
+	if err != nil {
+		return tiers.Fail("adopt", cs.c.Name, tiers.Key{}, explain(err))
+	}
+	if same {
+		return nil
+	}
+	return cs.Adopt(ctx, path, facts)
+}
+
+// sameID tells whether the tree at place has the id of the copy, or none.
+func sameID(path, place string) (bool, error) {
+	var ids [2][]byte
+	for i, base := range []string{path, place} {
+		dir, err := expand(base)
+		if err != nil {
+			return false, err
+		}
+		ids[i], err = os.ReadFile(filepath.Join(dir, idFile)) //nolint:gosec // the place of a tree
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return false, err
+		}
+	}
+	return len(ids[1]) == 0 || bytes.Equal(ids[0], ids[1]), nil
 }
 
 // Seize implements tiers.Copies.
