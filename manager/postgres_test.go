@@ -105,3 +105,30 @@ func TestEveryMachineRemovesItsFilesOfASessionThatHasEnded(t *testing.T) {
 	var v string
 	wantError(t, other.Load(ctx, "app.parts", "s/k", &v), tiers.ErrNotFound, "the session has ended")
 }
+
+// What a machine has in files of its own is not hidden by another one that has moved the
+// category.
+func TestACategoryThatAnotherMachineMovedHidesNothing(t *testing.T) {
+	t.Parallel()
+	ctx, e := t.Context(), newEngines(t)
+	far := e
+	far.dir = t.TempDir()
+	for _, e := range []engines{e, far} {
+		m := e.open(t, "postgres")
+		must(t, m.Save(ctx, "app.file", "k", "v"))
+		closeNow(t, m)
+	}
+	moved := func(e engines) *config.Config {
+		cfg := e.config("postgres")
+		cfg.Categories["app.file"] = config.Category{Tier: "database"}
+		return cfg
+	}
+	done := value[manager.CategoryMigrated](t)(manager.MigrateCategory(ctx, moved(e), every.Tiers(), "app.file", manager.MigrateOptions{Stopped: true}))
+	if done.Records != 1 {
+		t.Errorf("%+v", done)
+	}
+	m := value[*manager.Manager](t)(manager.Open(ctx, moved(e), every.Tiers()))
+	defer closeNow(t, m)
+	_, err := manager.Open(ctx, moved(far), every.Tiers())
+	wantError(t, err, tiers.ErrCategory, "the other machine")
+}

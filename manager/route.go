@@ -198,8 +198,11 @@ func (c *core) checkHome(ctx context.Context, category, old, home string) error 
 	if err := c.checkMoving(category, home); err != nil {
 		return err
 	}
-	if old == "" || old == home || c.moved {
+	if old == "" || c.moved {
 		return nil
+	}
+	if old == home {
+		return c.checkTrees(ctx, category, home)
 	}
 	hint := migrateHint(category) + ", with the program stopped, or give the category its tier " + old + " again"
 	if to := c.stations[home]; to != nil && to.info.Scope == tiers.ScopeProcess { // nothing can be moved there
@@ -221,6 +224,28 @@ func (c *core) checkHome(ctx context.Context, category, old, home string) error 
 	}
 	if held {
 		return tiers.Hint(fmt.Errorf("%w: its records are in %s still, and the configuration looks in %s", tiers.ErrCategory, old, home), hint)
+	}
+	return nil
+}
+
+// checkTrees answers an error when another machine, which shares the system store, has
+// moved the category from a tier of which this machine has one of its own.
+func (c *core) checkTrees(ctx context.Context, category, home string) error {
+	if _, shared := c.system.(*localRows); !shared {
+		return nil
+	}
+	for name, s := range c.stations {
+		if s.info.Scope != tiers.ScopeHost || name == home {
+			continue
+		}
+		held, err := holds(ctx, s.tier, category)
+		if err != nil {
+			return fmt.Errorf("look for records of %s in %s: %w", category, name, err)
+		}
+		if held {
+			return tiers.Hint(fmt.Errorf("%w: this machine has records of it in %s, and another one has moved the category to %s", tiers.ErrCategory, name, home),
+				"save what is needed of them, by a configuration with a postgres.schema of its own, then move the files of the category away")
+		}
 	}
 	return nil
 }
