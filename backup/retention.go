@@ -46,8 +46,11 @@ type Policy struct {
 	Zone                   *time.Location // whose days these are; nil: the machine's
 
 	// Store is the one whose backups these rules are for: those of others stay and do
-	// not count. "": all are of one.
+	// not count. "": its id is not known; then all have to be of one, else none is removed.
 	Store string
+	// Unknown is why the id of a store that is there is not known, in a few words. None is
+	// removed then, since none is known to be its.
+	Unknown string
 
 	Unverified time.Duration // 0: DefaultUnverified
 	Tolerance  time.Duration // 0: DefaultTolerance

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sagestore/sagestore/internal/conflict"
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -30,6 +31,9 @@ func (p Policy) refusal(all []Kept, now time.Time) (short string, err error) {
 		}
 		ids[b.ID] = struct{}{}
 	}
+	if short, hint := p.strange(all); short != "" {
+		return short, &tiers.Error{Op: "prune", Hint: hint, Err: fmt.Errorf("%w: %w", ErrRefused, conflict.Errorf("%s", short))}
+	}
 	if p.Seen.After(now.Add(p.Tolerance)) {
 		return refuse(fmt.Sprintf("the clock went backwards: it is %s and has been %s", stamp(now), stamp(p.Seen)),
 			"correct the clock; if it is right now, accept it with `sagestore backup prune --accept-clock`")
@@ -40,6 +44,28 @@ func (p Policy) refusal(all []Kept, now time.Time) (short string, err error) {
 			"correct the clock; if it is right now, accept it with `sagestore backup prune --accept-clock`")
 	}
 	return p.shrunk(all, now, refuse)
+}
+
+// strange says why the backups may be of other stores than the one that is meant; "" is
+// nothing.
+func (p Policy) strange(all []Kept) (short, hint string) {
+	stores := make(map[string]struct{})
+	for _, b := range all {
+		if b.Store != "" {
+			stores[b.Store] = struct{}{}
+		}
+	}
+	switch {
+	case p.Store != "" || len(stores) == 0:
+		return "", ""
+	case p.Unknown != "":
+		return p.Unknown + ", so none of the backups is known to be its",
+			"see that data_dir, or --data-dir, is that of the store that is meant; `sagestore backup create` makes a backup of it, and removes none of another"
+	case len(stores) > 1:
+		return fmt.Sprintf("there is no store here that would tell whose are meant, and they are of %d stores", len(stores)),
+			"see that data_dir, or --data-dir, is that of the store whose backups are meant"
+	}
+	return "", ""
 }
 
 const smallerHint = "see what is missing; if nothing is, run `sagestore backup prune --accept-smaller`"

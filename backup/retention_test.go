@@ -180,6 +180,12 @@ func TestWhatCouldLoseBackupsIsRefused(t *testing.T) {
 	otherShrunk[9].Store = "other"
 	unverifiedShrunk := copies(nights("2026-03-01", 10)...)
 	unverifiedShrunk[9].Bytes, unverifiedShrunk[9].Verified = 1, time.Time{}
+	shared := copies(nights("2026-03-01", 10)...)
+	for i := range shared {
+		shared[i].Store = []string{"", "one", "other"}[i%3]
+	}
+	alone := copies(nights("2026-03-01", 10)...)
+	alone[0].Store = "one"
 	for _, c := range []struct {
 		why    string
 		have   []backup.Kept
@@ -205,6 +211,11 @@ func TestWhatCouldLoseBackupsIsRefused(t *testing.T) {
 		{"it is accepted by a clock that was wrong", shrunk, backup.Policy{Smaller: at("2036-03-10")}, "2026-03-10 04:00", "--accept-smaller"},
 		{"that of another store is compared with none", otherShrunk, backup.Policy{Store: "own"}, "2026-03-10 04:00", ""},
 		{"one that is not verified is compared with none", unverifiedShrunk, backup.Policy{}, "2026-03-10 04:00", ""},
+		{"they are of two stores", shared, backup.Policy{}, "2026-03-10 04:00", "they are of 2 stores"},
+		{"they are of two stores, one of which is meant", shared, backup.Policy{Store: "one"}, "2026-03-10 04:00", ""},
+		{"they are of one store", alone, backup.Policy{}, "2026-03-10 04:00", ""},
+		{"none is known to be of the store", alone, backup.Policy{Unknown: "it is new"}, "2026-03-10 04:00", "it is new, so none of the backups is known to be its"},
+		{"it is not known of any whose it is", copies(nights("2026-03-01", 10)...), backup.Policy{Unknown: "it is new"}, "2026-03-10 04:00", ""},
 		{"one is there twice", copies("2026-03-01", "2026-03-02", "2026-03-01"), backup.Policy{}, "2026-03-09", "twice"},
 		{"a number below 0", copies("2026-03-01", "2026-03-02"), backup.Policy{Last: 1, Daily: -1}, "2026-03-09", "below 0"},
 	} {

@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -25,7 +26,7 @@ func (b *Backups) Show(ctx context.Context, id string) (backup.Entry, error) {
 // At answers what [Backups.Show] does of backup.Latest, as it was at t: no younger
 // backup counts.
 func (b *Backups) At(ctx context.Context, t time.Time) (backup.Entry, error) {
-	store, known := b.identity(ctx)
+	store, known, _ := b.identity(ctx)
 	format := ""
 	if d, ok := b.core.drivers.Find("database", b.core.plan.Config().Database.Driver); ok && d.Copies != nil {
 		format = d.Copies.Format()
@@ -40,11 +41,11 @@ func (b *Backups) OwnStore(ctx context.Context) string { return b.ownStore(ctx) 
 // identity answers the id of the store, and whether there is one to speak of: a backup of
 // it was made here, or it can be read and holds any record or file. A new one that was
 // opened by mistake before a restore is none; one of which backups were made here does
-// not become another one by that.
-func (b *Backups) identity(ctx context.Context) (id string, there bool) {
+// not become another one by that. unread is why one that may be there can't be read.
+func (b *Backups) identity(ctx context.Context) (id string, there bool, unread error) {
 	known, err := b.core.known()
 	if err == nil && known != "" {
-		return known, true
+		return known, true, nil
 	}
 	look := func(c *core) (err error) {
 		if id, err = c.ownID(ctx); err != nil {
@@ -58,14 +59,18 @@ func (b *Backups) identity(ctx context.Context) (id string, there bool) {
 		return nil
 	}
 	if b.core.system == nil && !b.core.onServer() { // which would be made
-		if _, err := os.Stat(b.places()["database"]); err != nil {
-			return "", false
+		_, err := os.Stat(b.places()["database"])
+		if errors.Is(err, fs.ErrNotExist) {
+			return "", false, nil
+		}
+		if err != nil {
+			return "", false, err
 		}
 	}
 	if err := b.inSystem(ctx, look); err != nil {
-		return "", false
+		return "", false, err
 	}
-	return id, there
+	return id, there, nil
 }
 
 // hasFiles tells whether there is a file below dir, other than the hidden ones that the

@@ -67,7 +67,7 @@ func (b *Backups) Restore(ctx context.Context, id string, o RestoreOptions) (don
 	if d, ok := b.core.drivers.Find("cache", "file"); ok && d.Copies != nil {
 		r.Empty = map[string]string{"cache": d.Copies.Format()}
 	}
-	own, there := b.identity(ctx)
+	own, there, _ := b.identity(ctx)
 	if there {
 		r.Store = own
 	}
@@ -93,7 +93,7 @@ func (b *Backups) Restore(ctx context.Context, id string, o RestoreOptions) (don
 // ownStore answers the id of the store; "" when there is none, when no backup was ever
 // made of it, or when it can't be read: then there is nothing to compare with.
 func (b *Backups) ownStore(ctx context.Context) string {
-	id, _ := b.identity(ctx)
+	id, _, _ := b.identity(ctx)
 	return id
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/sagestore/sagestore/backup"
 	"github.com/sagestore/sagestore/config"
 	"github.com/sagestore/sagestore/internal/conflict"
+	"github.com/sagestore/sagestore/internal/oneline"
 	"github.com/sagestore/sagestore/tiers"
 )
 
@@ -200,7 +201,8 @@ type PruneOptions struct {
 
 // Prune removes the backups that the configuration does not keep, and answers what
 // became of each, newest first. An error that wraps backup.ErrRefused says why
-// none may be removed.
+// none may be removed; it is tiers.ErrConflict as well where they may be of another
+// store, since the id of this one is not known.
 func (b *Backups) Prune(ctx context.Context, o PruneOptions) ([]backup.Decision, error) {
 	if o.DryRun {
 		return b.prune(ctx, o)
@@ -218,6 +220,7 @@ func (b *Backups) prune(ctx context.Context, o PruneOptions) ([]backup.Decision,
 	if err != nil && !errors.Is(err, tiers.ErrCorrupt) {
 		return nil, err
 	}
+	own, there, unread := b.identity(ctx)
 	if o.AcceptClock {
 		st.Accept(b.core.clock.Now())
 	}
@@ -229,7 +232,15 @@ func (b *Backups) prune(ctx context.Context, o PruneOptions) ([]backup.Decision,
 			return nil, err
 		}
 	}
-	ds, err := b.repo.Prune(ctx, b.policy(st, b.ownStore(ctx)), o.DryRun)
+	p := b.policy(st, own)
+	switch {
+	case own != "":
+	case unread != nil:
+		p.Unknown = "this store can't be read: " + oneline.Of(unread.Error())
+	case there:
+		p.Unknown = "this store was never backed up"
+	}
+	ds, err := b.repo.Prune(ctx, p, o.DryRun)
 	if err == nil && !o.DryRun && st.Refusal != "" {
 		st.Refusal = ""
 		err = b.state.Save(ctx, st)

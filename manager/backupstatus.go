@@ -64,19 +64,14 @@ func (b *Backups) Status(ctx context.Context) (s BackupStatus, err error) {
 	s.Plan = b.planned(s.State, s.UnderWay, now)
 	s.Watched = b.watches(s.State, s.UnderWay, now)
 	damaged, why := 0, error(nil) // of the newest of them
-	own, known := b.identity(ctx)
-	var kept []backup.Kept
-	var unread error // what is known without the list is told all the same
-	for e, err := range b.repo.List(ctx) {
-		if err != nil {
-			if errors.Is(ctx.Err(), context.Canceled) {
-				return s, err
-			}
-			unread = err
-			break
-		}
-		kept = append(kept, e.Kept())
-		if e.Err == nil && known && (own == "" || e.Manifest.Store != own) {
+	all, unread := b.list(ctx)    // what is known without the list is told all the same
+	if unread != nil && errors.Is(ctx.Err(), context.Canceled) {
+		return s, unread
+	}
+	own, there, _ := b.identity(ctx)
+	apart := there || ofSeveral(all) // else all may be of this store
+	for _, e := range all {
+		if e.Err == nil && apart && (own == "" || e.Manifest.Store != own) {
 			s.Others++
 			continue
 		}
@@ -104,8 +99,8 @@ func (b *Backups) Status(ctx context.Context) (s BackupStatus, err error) {
 		}
 		s.find(true, "destination", message, "what is of others is neither counted nor removed; give each store a backup.dest of its own")
 	}
-	if _, err := backup.Decide(kept, b.policy(s.State, own), now); err != nil && unread == nil {
-		s.findRefusal(err)
+	if unread == nil && (own != "" || s.Others == 0) { // else none is known to be of this store
+		s.findRefusal(all, b.policy(s.State, own), now)
 	}
 	b.findGone(ctx, &s)
 	b.findRuns(&s)
@@ -156,7 +151,7 @@ func (b *Backups) findGone(ctx context.Context, s *BackupStatus) {
 		return
 	}
 	if err := b.Existing(); err != nil {
-		if errors.Is(err, ErrNoStore) && (s.Backups > 0 || !s.State.LastGood.IsZero()) {
+		if errors.Is(err, ErrNoStore) && (s.Backups+s.Others > 0 || !s.State.LastGood.IsZero()) {
 			s.find(false, "store", b.places()["database"]+" is not there", "see that data_dir, or --data-dir, and the disk are those that are meant; `sagestore backup restore` brings the store back")
 		}
 		return
@@ -168,10 +163,39 @@ func (b *Backups) findGone(ctx context.Context, s *BackupStatus) {
 	}
 }
 
+// list answers the backups that are there, and why there may be more.
+func (b *Backups) list(ctx context.Context) (all []backup.Entry, unread error) {
+	for e, err := range b.repo.List(ctx) {
+		if err != nil {
+			return all, err
+		}
+		all = append(all, e)
+	}
+	return all, nil
+}
+
+// ofSeveral tells that the backups are of several stores.
+func ofSeveral(all []backup.Entry) bool {
+	first := ""
+	for _, e := range all {
+		store := e.Manifest.Store
+		if first = cmp.Or(first, store); store != "" && store != first {
+			return true
+		}
+	}
+	return false
+}
+
 // findRefusal tells why backups only become more.
-func (s *BackupStatus) findRefusal(err error) {
-	message, hint := inParts(err)
-	s.find(false, "prune", message, hint)
+func (s *BackupStatus) findRefusal(all []backup.Entry, p backup.Policy, now time.Time) {
+	var kept []backup.Kept
+	for _, e := range all {
+		kept = append(kept, e.Kept())
+	}
+	if _, err := backup.Decide(kept, p, now); err != nil {
+		message, hint := inParts(err)
+		s.find(false, "prune", message, hint)
+	}
 }
 
 // findNoneRead tells why no backup counts, though there are some.
