@@ -109,6 +109,7 @@ func found(ctx context.Context, s spec) (err error) {
 	return nil
 }
 
+// waitForJournal waits until no row waits any more. Guards stay, which are none that do.
 func (s store) waitForJournal(ctx context.Context) (err error) {
 	driver, place, table := "sqlite", "file:"+s.places().Database+"?mode=ro&_pragma=busy_timeout(5000)", "journal"
 	if s.Postgres != "" {
@@ -122,7 +123,7 @@ func (s store) waitForJournal(ctx context.Context) (err error) {
 	clock := tiers.SystemClock()
 	for until := clock.Now().Add(drained); ; {
 		var n int
-		if err := db.QueryRowContext(ctx, "SELECT count(*) FROM "+table+" WHERE tier IN ('cache', 'file')").Scan(&n); err != nil {
+		if err := db.QueryRowContext(ctx, "SELECT count(*) FROM "+table+" WHERE tier NOT LIKE '%.reached'").Scan(&n); err != nil {
 			return err
 		}
 		if n == 0 {

@@ -74,6 +74,9 @@ func (f *Found) fault(kind, format string, args ...any) {
 	f.Faults = append(f.Faults, faultf(kind, format, args...))
 }
 
+// guard ends the tiers of rows that are no writes that wait.
+const guard = ".reached"
+
 func (f *Found) readDatabase(ctx context.Context, p Places) (epoch string, err error) {
 	db, err := sql.Open("sqlite", "file:"+p.Database+"?mode=rw")
 	if err != nil {
@@ -104,7 +107,7 @@ func (f *Found) readDatabase(ctx context.Context, p Places) (epoch string, err e
 	if err := f.readIndex(ctx, db); err != nil {
 		return "", err
 	}
-	err = each(ctx, db, "SELECT tier, category, key FROM journal WHERE tier IN ('cache', 'file')", func(rows *sql.Rows) error {
+	err = each(ctx, db, "SELECT tier, category, key FROM journal WHERE tier NOT LIKE '%"+guard+"'", func(rows *sql.Rows) error {
 		var tier, category, key string
 		err := rows.Scan(&tier, &category, &key)
 		f.fault("journal", "a row of %s/%s/%s was left behind", tier, category, key)
