@@ -32,6 +32,11 @@ func (s *state) live(now int64) tiers.Version {
 	return s.version
 }
 
+// written tells whether something of it is to be stored or deleted.
+func (s *state) written() bool {
+	return s.put != nil || s.removed || s.touched || s.indexed != nil
+}
+
 // state answers the state of a key that was asked for.
 func (x *tx) state(k tiers.Key) (*state, error) {
 	if s := x.records[k]; s != nil && !s.blind {

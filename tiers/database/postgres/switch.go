@@ -49,10 +49,15 @@ func (t *Tier) SwitchRows(ctx context.Context, moves []tiers.Move, rows []tiers.
 	return done, come, nil
 }
 
+// switchSpaces comes before what the others of the group have asked for is written, which
+// was decided on the records from before.
 func (x *tx) switchSpaces(ctx context.Context, moves []tiers.Move) ([]tiers.Moved, error) {
 	sql := x.w.t.sql
 	done := make([]tiers.Moved, len(moves))
 	for i, m := range moves {
+		if x.writesTo(m.To) || x.writesTo(m.From) {
+			return nil, errShared
+		}
 		gone, err := x.w.conn.Exec(ctx, sql(clearSpace), m.To.Namespace, m.To.Category)
 		if err != nil {
 			return nil, err
@@ -65,4 +70,14 @@ func (x *tx) switchSpaces(ctx context.Context, moves []tiers.Move) ([]tiers.Move
 		x.gaps = true
 	}
 	return done, nil
+}
+
+// writesTo tells whether the jobs of the group change records of a space.
+func (x *tx) writesTo(space tiers.Space) bool {
+	for k, s := range x.records {
+		if s.written() && k.Space() == space {
+			return true
+		}
+	}
+	return false
 }

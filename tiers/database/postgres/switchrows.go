@@ -23,9 +23,9 @@ const (
 			AND NOT EXISTS (SELECT FROM ~.records r WHERE r.namespace = $10 AND r.category = $11 AND r.key = g.key)`
 )
 
-// errShared says that others of a group have changed rows that a switch replaces: then
-// it has to have a transaction of its own, which a group that failed gives it.
-var errShared = errors.New("others of the group have changed the rows of a switch")
+// errShared says that others of a group have changed rows or records that a switch moves or
+// replaces: then it has to have a transaction of its own, which a group that failed gives it.
+var errShared = errors.New("others of the group have changed what a switch replaces")
 
 // asRead are the spaces that row moves go to, which may not have changed.
 func asRead(rows []tiers.RowMove) rowsAsRead {
