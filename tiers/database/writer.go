@@ -7,6 +7,7 @@ import (
 	"hash/maphash"
 	"maps"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -54,6 +55,7 @@ type writer struct {
 
 	mu     sync.Mutex
 	queue  []*job
+	gone   int // callers that have left since their jobs were dropped the last time
 	closed bool
 	tidy   bool  // a checkpoint is to be finished while nobody writes
 	poison error // why nothing is written any more
@@ -89,6 +91,7 @@ func (w *writer) do(ctx context.Context, j *job) error {
 	case <-ctx.Done():
 	}
 	if j.state.CompareAndSwap(queued, left) {
+		w.leave()
 		return context.Cause(ctx)
 	}
 	select {
@@ -167,20 +170,29 @@ func (w *writer) loop(ctx context.Context) {
 	}
 }
 
+// leave notes that the caller of a job has gone. Such jobs are dropped once they may be
+// half of all, so that the queue does not grow while a group takes its time.
+func (w *writer) leave() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.gone++; 2*w.gone >= len(w.queue) {
+		w.drop()
+	}
+}
+
+// drop removes the jobs whose callers have gone.
+func (w *writer) drop() {
+	w.queue = slices.DeleteFunc(w.queue, func(j *job) bool { return j.state.Load() == left })
+	w.gone = 0
+}
+
 // still drops the jobs whose callers have gone, and answers errNobody when none
 // is left.
 func (w *writer) still() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	kept := w.queue[:0]
-	for _, j := range w.queue {
-		if j.state.Load() != left {
-			kept = append(kept, j)
-		}
-	}
-	clear(w.queue[len(kept):])
-	w.queue = kept
-	if len(kept) == 0 {
+	w.drop()
+	if len(w.queue) == 0 {
 		return errNobody
 	}
 	return nil

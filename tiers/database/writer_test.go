@@ -72,6 +72,48 @@ func TestLeavingOnceTheWorkIsBegunIsUnknown(t *testing.T) {
 	}
 }
 
+func TestCallersThatLeaveTakeTheirWorkAlong(t *testing.T) {
+	tier := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "sage.db")})
+	begun, goOn := make(chan struct{}), make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		err := tier.writer.do(t.Context(), &job{run: func(*tx) error {
+			close(begun)
+			<-goOn
+			return nil
+		}})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	<-begun
+	waiting := func() int {
+		tier.writer.mu.Lock()
+		defer tier.writer.mu.Unlock()
+		return len(tier.writer.queue)
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	var callers sync.WaitGroup
+	for range 1000 {
+		callers.Go(func() {
+			_, err := tier.Save(ctx, plainJSON("leaves", `1`), tiers.Cond{})
+			if !errors.Is(err, context.Canceled) || errors.Is(err, tiers.ErrCommitUnknown) {
+				t.Errorf("got %v, want a plain end of the context", err)
+			}
+		})
+	}
+	for waiting() < 1000 {
+		time.Sleep(time.Millisecond)
+	}
+	leave()
+	callers.Wait()
+	if n := waiting(); n > 0 {
+		t.Errorf("%d jobs are in the queue whose callers have gone", n)
+	}
+	close(goOn)
+	wg.Wait()
+}
+
 func TestAProgramThatTakesNoTurnsIsWaitedFor(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sage.db")
 	tier := mustOpen(t, Config{Path: path})

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/sagestore/sagestore/tiers"
@@ -14,6 +15,7 @@ type queue struct {
 
 	mu     sync.Mutex
 	jobs   []*job
+	left   int // callers that have gone since their jobs were dropped the last time
 	closed bool
 	busy   bool // the writer is on its way the quick way: its helper may go beside it
 	alone  bool // the writer needs the turn for itself
@@ -88,24 +90,35 @@ func (q *queue) gather(most int) {
 	}
 }
 
+// leave notes that the caller of a job has gone. Such jobs are dropped once they may be half
+// of all, so that the queue does not grow while the writer waits for the server.
+func (q *queue) leave() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.left++; 2*q.left >= len(q.jobs) {
+		q.drop()
+	}
+}
+
+// drop removes the jobs whose callers have gone.
+func (q *queue) drop() {
+	q.jobs = slices.DeleteFunc(q.jobs, func(j *job) bool { return j.state.Load() == gone })
+	q.left = 0
+}
+
 // peek answers the jobs that wait, as many as fit into one group.
 func (q *queue) peek() (jobs []*job) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.drop()
 	bytes := 0
-	kept := q.jobs[:0]
 	for _, j := range q.jobs {
-		if j.state.Load() == gone {
-			continue
+		if len(jobs) >= groupJobs || len(jobs) > 0 && bytes+j.bytes > groupBytes {
+			break
 		}
-		kept = append(kept, j)
-		if len(jobs) < groupJobs && (len(jobs) == 0 || bytes+j.bytes <= groupBytes) && len(jobs) == len(kept)-1 {
-			jobs = append(jobs, j)
-			bytes += j.bytes
-		}
+		jobs = append(jobs, j)
+		bytes += j.bytes
 	}
-	clear(q.jobs[len(kept):])
-	q.jobs = kept
 	return jobs
 }
 

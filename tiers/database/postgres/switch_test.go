@@ -15,8 +15,8 @@ func (q *queue) length() int {
 	return len(q.jobs)
 }
 
-// inOneGroup makes one group of calls, in their order, and answers what each has answered.
-func inOneGroup(t *testing.T, tier *Tier, calls ...func() error) (errs []error) {
+// holdTurn takes the writers' turn as another process would.
+func holdTurn(t *testing.T, tier *Tier) (give func()) {
 	t.Helper()
 	other, err := tier.read.Begin(t.Context())
 	if err != nil {
@@ -25,6 +25,24 @@ func inOneGroup(t *testing.T, tier *Tier, calls ...func() error) (errs []error) 
 	if _, err := other.Exec(t.Context(), takeTurn, lockKey(tier.schema, "writer")); err != nil {
 		t.Fatal(err)
 	}
+	return func() {
+		t.Helper()
+		if err := other.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// waitsForTurn waits until the writer waits for its turn.
+func waitsForTurn(t *testing.T, tier *Tier) {
+	t.Helper()
+	stuck(t, tier, 1, `locktype = 'advisory' AND classid::bigint << 32 | objid::bigint = $1`, lockKey(tier.schema, "writer"))
+}
+
+// inOneGroup makes one group of calls, in their order, and answers what each has answered.
+func inOneGroup(t *testing.T, tier *Tier, calls ...func() error) (errs []error) {
+	t.Helper()
+	give := holdTurn(t, tier)
 	first := func() error {
 		_, err := tier.Delete(t.Context(), named("first"), tiers.Cond{})
 		return err
@@ -37,12 +55,10 @@ func inOneGroup(t *testing.T, tier *Tier, calls ...func() error) (errs []error) 
 			_ = tiers.SystemClock().Sleep(t.Context(), time.Millisecond)
 		}
 		if i == 0 { // its group has begun, and the others will be one
-			stuck(t, tier, 1, `locktype = 'advisory' AND classid::bigint << 32 | objid::bigint = $1`, lockKey(tier.schema, "writer"))
+			waitsForTurn(t, tier)
 		}
 	}
-	if err := other.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	give()
 	if err := <-answers[0]; err != nil {
 		t.Fatal(err)
 	}

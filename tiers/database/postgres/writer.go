@@ -92,6 +92,7 @@ func (w *writer) do(ctx context.Context, j *job) error {
 	case <-ctx.Done():
 	}
 	if j.state.CompareAndSwap(queued, gone) {
+		w.queue.leave()
 		return context.Cause(ctx)
 	}
 	select {
