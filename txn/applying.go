@@ -17,6 +17,7 @@ const (
 	applyRows  = 128 // in one step
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = 5 * time.Second
+	firstTurn  = time.Millisecond // after another process was at it; up to lookEvery
 
 	// Rows of commits are applied once none has come for as long as linger, so that
 	// the disk is left to the commits while there are many, but not later than
@@ -92,6 +93,7 @@ func (a *applying) unstick(rows []tiers.Row) {
 // carry applies rows whenever there are some and the server answers, until the
 // context ends.
 func (j *Journaled) carry(ctx context.Context) {
+	turn := firstTurn
 	for {
 		select {
 		case <-j.apply.wake:
@@ -105,11 +107,18 @@ func (j *Journaled) carry(ctx context.Context) {
 				return
 			}
 			err := j.drain(ctx)
-			j.apply.busy.Store(errors.Is(err, errBusy))
+			busy := errors.Is(err, errBusy)
+			j.apply.busy.Store(busy)
+			if busy { // the watch wakes again, or at once whoever needs a row
+				_ = tiers.SystemClock().Sleep(ctx, turn) // its end is all that matters
+				turn = min(2*turn, lookEvery)
+				break
+			}
+			turn = firstTurn
 			if err == nil && j.view.any() {
 				j.apply.later(0) // some came meanwhile
 			}
-			if err == nil || errors.Is(err, errBusy) { // the watch wakes again
+			if err == nil {
 				break
 			}
 			if j.away() == nil && j.wait(ctx, retry) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -113,5 +114,44 @@ func TestDroppedRowsAreGoneAndNoOthers(t *testing.T) {
 	eventually(t, "the others are applied", func() bool { return w.backlog() == 0 })
 	if got := listed(t, w.inner, tiers.Query{}); got != "a=old b=2 c=1 " {
 		t.Error(got)
+	}
+}
+
+// asked counts how often a lock is asked for.
+type asked struct {
+	tiers.System
+	locks atomic.Int64
+}
+
+func (a *asked) Lock(ctx context.Context, name string) (func(), bool, error) {
+	a.locks.Add(1)
+	return a.System.Lock(ctx, name)
+}
+
+func TestWhoWaitsForAnotherProcessAsksItNowAndThen(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, tiers.SystemClock())
+	system := &asked{System: w.system}
+	w.system = system
+	j := w.open()
+	unlock, ok, err := system.Lock(t.Context(), "cache.applier") // as another process that applies rows
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	w.server.set(true)
+	row := save(t, j, "k", "1")
+	w.server.set(false)
+	before := system.locks.Load()
+	short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if _, err := j.Save(short, rec("k", "2"), tiers.If(row.Version)); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a save of a key whose row the other one applies: %v", err)
+	}
+	if n := system.locks.Load() - before; n > 20 {
+		t.Errorf("the lock was asked for %d times", n)
+	}
+	unlock()
+	if _, err := j.Save(t.Context(), rec("k", "2"), tiers.If(row.Version)); err != nil {
+		t.Errorf("once the other one is done: %v", err)
 	}
 }
