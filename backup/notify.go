@@ -49,12 +49,11 @@ func NoticeOf(o Outcome, m *Manifest, r Report) Notice {
 		Seconds: o.Ended.Sub(o.Began).Seconds(), Bytes: m.Bytes(), Stored: m.Stored(), Records: r.Records, Next: o.Next.UTC(),
 	}
 	n.Host, _ = os.Hostname() // a notice without it is better than none
-	switch {
-	case o.Err == nil:
-	case errors.Is(o.Err, ErrRefused):
-		n.Event, n.Error = EventRefused, o.Err.Error()
-	default:
-		n.Event, n.Error = EventFailed, o.Err.Error()
+	if o.Err != nil {
+		n.Event, n.Error = EventFailed, tiers.Keyless(o.Err)
+	}
+	if errors.Is(o.Err, ErrRefused) {
+		n.Event = EventRefused
 	}
 	return n
 }

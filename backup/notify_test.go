@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sagestore/sagestore/tiers"
 )
 
 func someNotice(err error) Notice {
@@ -38,6 +40,24 @@ func TestANoticeSaysWhatBecameOfTheRun(t *testing.T) {
 		n := someNotice(c.err)
 		if n.Event != c.event || n.Seconds != 90 || n.Bytes != 10 || n.Stored != 4 || n.Records != 3 || (n.Error == "") != (c.err == nil) {
 			t.Errorf("%s: %+v", c.why, n)
+		}
+	}
+}
+
+func TestANoticeNamesNoKey(t *testing.T) {
+	key := tiers.Key{Category: "session.preferences", Name: "user-42"}
+	decode := tiers.Fail("decode", "", key, fmt.Errorf("%w: %q ends early", tiers.ErrCorrupt, key.Name))
+	for _, c := range []struct {
+		why  string
+		err  error
+		want string
+	}{
+		{"a record", fail("rehearse backup", "b-1", part("database", decode)), "rehearse backup b-1: part database: decode session.preferences: corrupt"},
+		{"no record", fail("rehearse backup", "b-1", part("database", tiers.Hint(tiers.ErrFull, "make room"))), "rehearse backup b-1: part database: full (make room)"},
+		{"a record, and nothing is removed", fmt.Errorf("%w: %w", ErrRefused, decode), "no backup is removed: decode session.preferences: corrupt"},
+	} {
+		if got := someNotice(c.err).Error; got != c.want {
+			t.Errorf("%s: %q, want %q", c.why, got, c.want)
 		}
 	}
 }

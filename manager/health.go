@@ -2,9 +2,7 @@ package manager
 
 import (
 	"context"
-	"errors"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -94,7 +92,7 @@ func (s *station) health(ctx context.Context, clock tiers.Clock) TierHealth {
 	}
 	t := TierHealth{Up: err == nil, Driver: s.driver, Latency: now.Sub(start), Since: s.since.UTC()}
 	if err != nil {
-		t.Error = plainCause(err)
+		t.Error = tiers.Keyless(err)
 	}
 	return t
 }
@@ -107,28 +105,4 @@ func (s *station) ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, pingPatience)
 	defer cancel()
 	return p.Ping(ctx)
-}
-
-// plainCause is an error's text without the key that it may name.
-func plainCause(err error) string {
-	var e *tiers.Error
-	if errors.As(err, &e) && e.Key != "" {
-		return (&tiers.Error{Op: e.Op, Tier: e.Tier, Category: e.Category, Hint: e.Hint, Err: keyless(err)}).Error()
-	}
-	return err.Error()
-}
-
-// keyless answers what of an error names no key and no path.
-func keyless(err error) error {
-	for _, known := range []error{
-		tiers.ErrFull, tiers.ErrReadOnly, tiers.ErrUnavailable, tiers.ErrTooLarge, tiers.ErrCorrupt, tiers.ErrUnsupported, tiers.ErrClosed,
-	} {
-		if errors.Is(err, known) {
-			return known
-		}
-	}
-	if system, ok := errors.AsType[syscall.Errno](err); ok {
-		return system
-	}
-	return errors.New("see the log")
 }

@@ -63,7 +63,7 @@ func (c *core) pendingWrite(tier string, j *txn.Journaled, row *tiers.Row) Pendi
 		w.Op = "delete"
 	}
 	if why := j.Why(row); why != nil {
-		w.Cause = plainCause(why)
+		w.Cause = tiers.Keyless(why)
 	}
 	w.row = *row
 	w.row.Value = nil

@@ -99,7 +99,7 @@ func (c *core) waiting(ctx context.Context, tier string) (Waiting, error) {
 	w := Waiting{Rows: b.Rows, Bytes: b.Bytes, Oldest: b.Oldest}
 	if j, ok := c.stations[tier].tier.(*txn.Journaled); ok && w.Rows > 0 {
 		if held := j.Held(); held != nil {
-			w.Cause = plainCause(held)
+			w.Cause = tiers.Keyless(held)
 		}
 	}
 	return w, err

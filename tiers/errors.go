@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"slices"
 	"strings"
-	"syscall"
 )
 
 // Every sentinel of the module, matched with [errors.Is].
@@ -85,51 +83,20 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Err }
 
 // LogValue leaves the key out: keys do not belong in logs. Of a cause that repeats the
-// key, or names one itself, only its kind is left.
+// key only its kind is left; what it names itself is left out as by [Keyless].
 func (e *Error) LogValue() slog.Value {
 	cause := "see the returned error"
 	switch {
 	case e.Err == nil:
-	case keyed(e.Err), e.Key != "" && strings.Contains(e.Err.Error(), e.Key):
-		if kind := kindOf(e.Err); kind != nil {
+	case e.Key != "" && repeats(e.Err.Error(), e.Key):
+		if kind := kindOf(e.Err); kind != errUnknownKind { //nolint:errorlint // it is that one itself
 			cause = kind.Error()
 		}
 	default:
-		cause = e.Err.Error()
+		cause = Keyless(e.Err)
 	}
 	return slog.GroupValue(slog.String("op", e.Op), slog.String("tier", e.Tier),
 		slog.String("category", e.Category), slog.String("cause", cause))
-}
-
-// keyed tells whether an error, or one that it wraps, names a key.
-func keyed(err error) bool {
-	if e, ok := err.(*Error); ok && e.Key != "" { //nolint:errorlint // all that are wrapped are looked at
-		return true
-	}
-	switch err := err.(type) { //nolint:errorlint // see above
-	case interface{ Unwrap() error }:
-		return keyed(err.Unwrap())
-	case interface{ Unwrap() []error }:
-		return slices.ContainsFunc(err.Unwrap(), keyed)
-	}
-	return false
-}
-
-// kindOf answers what of an error names nothing: a sentinel or a system's error. nil:
-// there is no such thing.
-func kindOf(err error) error {
-	for _, kind := range []error{
-		ErrNotFound, ErrExists, ErrConflict, ErrTooLarge, ErrFull, ErrCorrupt, ErrUnavailable, ErrClosed, ErrKey, ErrCategory, ErrType,
-		ErrCodec, ErrSchema, ErrUnsupported, ErrReadOnly, ErrSessionEnded, ErrTxDone, ErrTxAborted, ErrCommitUnknown, fs.ErrPermission,
-	} {
-		if errors.Is(err, kind) {
-			return kind
-		}
-	}
-	if system, ok := errors.AsType[syscall.Errno](err); ok {
-		return system
-	}
-	return nil
 }
 
 // Fail wraps err, unless it is nil, in an *Error for one key. What err already
