@@ -82,11 +82,11 @@ func (r *Repo) tempDir() string {
 	return r.o.Temp
 }
 
-// need is what a backup is going to take, judging by the newest one before it.
+// need is what a backup is going to take, judging by the newest one of the store before it.
 func (c *creation) need(ctx context.Context, all []Entry) (needs, error) {
 	var last Manifest
 	for _, e := range all {
-		if e.Err == nil && e.Manifest.Number > last.Number {
+		if e.Err == nil && e.Manifest.Store == c.s.Store && e.Manifest.Number > last.Number {
 			last = e.Manifest
 		}
 	}

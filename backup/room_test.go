@@ -84,6 +84,20 @@ func TestWorkWithoutRoomIsRefusedBeforeItBegins(t *testing.T) {
 	}
 }
 
+// TestASmallStoreNeedsTheRoomOfItsOwnBackups: not that of a large one beside it.
+func TestASmallStoreNeedsTheRoomOfItsOwnBackups(t *testing.T) {
+	r := mustRepo(t, Dir(t.TempDir()), options(t))
+	big := newStore(t, t.TempDir())
+	big.file(t, "notes/large.json", `"`+strings.Repeat("0123456789", 200_000)+`"`)
+	mustCreate(t, r, big)
+	r.room = func(string) (space, bool) { return space{free: 1 << 20}, true }
+	source := newStore(t, t.TempDir()).source(t)
+	source.Store = "store-2"
+	if _, _, err := r.Create(t.Context(), source); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestADiskThatFillsUpHalfWayLeavesNoTrace: the room was there when it was looked at.
 func TestADiskThatFillsUpHalfWayLeavesNoTrace(t *testing.T) {
 	s := large(t)
