@@ -189,6 +189,26 @@ func TestARestoreIsRehearsedOnceAWeek(t *testing.T) {
 	}
 }
 
+// TestARestoreIsRehearsedThoughThatOfAnotherStoreWas: of stores that share a place each has
+// its own week.
+func TestARestoreIsRehearsedThoughThatOfAnotherStoreWas(t *testing.T) {
+	n := newNights(t)
+	must(t, n.m.Save(t.Context(), "agent.state", "a", 1))
+	other := value[*manager.Manager](t)(manager.Open(t.Context(), inDir(t.TempDir()), all(), manager.WithClock(n.clock)))
+	defer closeNow(t, other)
+	must(t, other.Save(t.Context(), "agent.state", "b", 1))
+	theirs := value[backup.Manifest](t)(other.Backup(t.Context(), n.b.Repo()))
+	value[backup.Report](t)(n.b.Repo().Verify(t.Context(), theirs.ID, true))
+	var rehearsed []bool
+	for range 2 {
+		e := value[backup.Entry](t)(n.b.Show(t.Context(), n.pass().Backup))
+		rehearsed = append(rehearsed, e.Rehearsed)
+	}
+	if !slices.Equal(rehearsed, []bool{true, false}) {
+		t.Errorf("of two nights rehearsed are %v", rehearsed)
+	}
+}
+
 func TestTheConfigurationSaysWhichBackupsStay(t *testing.T) {
 	const nights = 12 // the first on a Sunday at 03:30
 	for _, c := range []struct {

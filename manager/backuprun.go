@@ -143,7 +143,7 @@ func (b *Backups) finish(ctx context.Context, run BackupRun, st backup.State, o 
 	if err := b.core.know(run.Manifest.Store); err != nil {
 		return run, err
 	}
-	rehearse, err := b.due(ctx)
+	rehearse, err := b.due(ctx, run.Manifest.Store)
 	if err != nil {
 		return run, err
 	}

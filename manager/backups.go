@@ -308,8 +308,9 @@ func tools() map[string]string {
 	return map[string]string{"sagestore": cmp.Or(version, "unknown"), "go": runtime.Version()}
 }
 
-// due tells whether a new backup should be rehearsed: none was for long enough.
-func (b *Backups) due(ctx context.Context) (bool, error) {
+// due tells whether a new backup of the store should be rehearsed: none of it was for long
+// enough.
+func (b *Backups) due(ctx context.Context, store string) (bool, error) {
 	plan := b.core.plan.Backup
 	if plan.Rehearse < 0 || len(plan.Recipients) > 0 && len(plan.Identities) == 0 {
 		return false, nil
@@ -319,7 +320,7 @@ func (b *Backups) due(ctx context.Context) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if e.Rehearsed && e.Verified.After(since) && plan.Rehearse > time.Duration(0) {
+		if e.Manifest.Store == store && e.Rehearsed && e.Verified.After(since) && plan.Rehearse > time.Duration(0) {
 			return false, nil
 		}
 	}
