@@ -63,6 +63,7 @@ func NoticeOf(o Outcome, m *Manifest, r Report) Notice {
 // the URL may be a secret.
 func Webhook(to string) func(ctx context.Context, n Notice) error {
 	client := &http.Client{
+		Transport:     ownTransport(),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Timeout:       hookLimit,
 	}
@@ -79,6 +80,7 @@ func Webhook(to string) func(ctx context.Context, n Notice) error {
 		if err != nil {
 			return fmt.Errorf("%s is no URL", host)
 		}
+		request.Close = true // the next notice is hours away
 		request.Header.Set("Content-Type", "application/json")
 		request.Header.Set("User-Agent", "sagestore")
 		answer, err := client.Do(request)
@@ -90,12 +92,20 @@ func Webhook(to string) func(ctx context.Context, n Notice) error {
 		}
 		defer func() { _ = answer.Body.Close() }()                    // it was only read
 		_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, 4096)) // so that the connection ends well
-		client.CloseIdleConnections()
 		if answer.StatusCode < 200 || answer.StatusCode > 299 {
 			return fmt.Errorf("%s answered %d", host, answer.StatusCode)
 		}
 		return nil
 	}
+}
+
+// ownTransport answers one whose connections are not those of the rest of the program, with
+// the proxy and whatever else is set for all.
+func ownTransport() http.RoundTripper {
+	if t, ok := http.DefaultTransport.(*http.Transport); ok {
+		return t.Clone()
+	}
+	return http.DefaultTransport // what the program has put there
 }
 
 // Command answers what runs a command for a notice: one line for the shell, or a

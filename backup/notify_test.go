@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"os"
 	"path/filepath"
 	"strings"
@@ -111,6 +112,46 @@ func TestAWebhookThatCannotBeReachedShowsNoSecret(t *testing.T) {
 		if err := Webhook(c.url)(c.ctx, Notice{}); err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v", c.why, err)
 		}
+	}
+}
+
+// TestAWebhookLeavesTheConnectionsOfTheProgramAlone: it takes none of them, closes none,
+// and leaves none behind.
+func TestAWebhookLeavesTheConnectionsOfTheProgramAlone(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer s.Close()
+	reused := false
+	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) { reused = info.Reused }})
+	get := func() {
+		t.Helper()
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, answer.Body); err != nil {
+			t.Fatal(err)
+		}
+		if err := answer.Body.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	get()
+	hook := Webhook(s.URL)
+	for range 2 {
+		if err := hook(ctx, Notice{}); err != nil {
+			t.Fatal(err)
+		}
+		if reused {
+			t.Error("the webhook was called over a connection that was there")
+		}
+	}
+	get()
+	if !reused {
+		t.Error("the connection of the program was closed")
 	}
 }
 
