@@ -24,6 +24,7 @@ func (t *Tier) SaveMany(ctx context.Context, rs []tiers.Record, cs []tiers.Cond)
 	if err != nil || len(rs) == 0 {
 		return out, err
 	}
+	cs = slices.Clone(cs) // the writer may still be at work when the caller has gone
 	var saved []tiers.Record
 	err = t.writer.do(ctx, &job{bytes: bytes, several: true, run: func(tx *tx) error {
 		saved = make([]tiers.Record, len(ps))
@@ -50,6 +51,7 @@ func (t *Tier) DeleteMany(ctx context.Context, ks []tiers.Key, cs []tiers.Cond) 
 	if err := t.checkAll("delete", ks); err != nil || len(ks) == 0 {
 		return out, err
 	}
+	ks, cs = slices.Clone(ks), slices.Clone(cs)
 	var existed []bool
 	err := t.writer.do(ctx, &job{bytes: 64 * len(ks), several: true, run: func(tx *tx) error {
 		existed = make([]bool, len(ks))
@@ -89,6 +91,7 @@ func (t *Tier) Apply(ctx context.Context, rs []tiers.Record, over []tiers.Cond) 
 			return t.fail("apply", p.Key, fmt.Errorf("%w: it comes with the impossible version %d", tiers.ErrCorrupt, p.Version))
 		}
 	}
+	over = slices.Clone(over)
 	err = t.writer.do(ctx, &job{bytes: bytes, several: true, run: func(tx *tx) error {
 		for i, p := range ps {
 			if err := tx.apply(p, tiers.CondAt(over, i)); err != nil {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql/driver"
 	"iter"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/sagestore/sagestore/internal/conflict"
@@ -86,7 +88,8 @@ func (t *Tier) TakeOver(ctx context.Context, b tiers.Books) error {
 		in[i] = copyRow(&b.Rows[i])
 		bytes += rowBytes(&in[i])
 	}
-	b.Rows = in
+	b.Sessions, b.Decisions, b.Rows = slices.Clone(b.Sessions), slices.Clone(b.Decisions), in
+	b.Marks.Issued = maps.Clone(b.Marks.Issued)
 	err := t.writer.do(ctx, &job{bytes: bytes, several: true, run: func(tx *tx) error { return tx.takeOver(&b) }})
 	if err != nil {
 		return t.failed("take over", tiers.Key{}, err)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 
 	"github.com/sagestore/sagestore/internal/engine"
 	"github.com/sagestore/sagestore/tiers"
@@ -30,7 +31,7 @@ func (t *Tier) Append(ctx context.Context, rs []tiers.Row, conds []tiers.Cond, l
 		return nil, t.fail("journal", tiers.Key{}, err)
 	}
 	// The writer may still be at work when the caller has gone.
-	in := make([]tiers.Row, len(rs))
+	in, conds := make([]tiers.Row, len(rs)), slices.Clone(conds)
 	bytes := 0
 	err := each(len(rs), func(i int) error {
 		in[i] = copyRow(&rs[i])
@@ -255,6 +256,7 @@ func (t *Tier) Done(ctx context.Context, rs []tiers.Row) error {
 	if len(rs) == 0 {
 		return engine.Over(ctx)
 	}
+	rs = slices.Clone(rs)
 	err := t.writer.do(ctx, &job{bytes: 64 * len(rs), several: true, run: func(tx *tx) error { return tx.done(rs) }})
 	if err != nil {
 		return t.failed("finish", tiers.Key{}, err)

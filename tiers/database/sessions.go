@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/sagestore/sagestore/internal/engine"
@@ -95,6 +96,7 @@ func (t *Tier) SeenSessions(ctx context.Context, seen []tiers.Session) error {
 	if len(seen) == 0 {
 		return engine.Over(ctx)
 	}
+	seen = slices.Clone(seen)
 	err := t.writer.do(ctx, &job{bytes: 64 * len(seen), several: true, run: func(tx *tx) error {
 		for _, s := range seen {
 			if _, err := tx.exec(seenSession, tiers.ToMicro(s.Seen), s.Namespace, s.ID); err != nil {

@@ -87,11 +87,6 @@ func TestCallersThatLeaveTakeTheirWorkAlong(t *testing.T) {
 		}
 	})
 	<-begun
-	waiting := func() int {
-		tier.writer.mu.Lock()
-		defer tier.writer.mu.Unlock()
-		return len(tier.writer.queue)
-	}
 	ctx, leave := context.WithCancel(t.Context())
 	var callers sync.WaitGroup
 	for range 1000 {
@@ -102,12 +97,12 @@ func TestCallersThatLeaveTakeTheirWorkAlong(t *testing.T) {
 			}
 		})
 	}
-	for waiting() < 1000 {
+	for queuedJobs(tier) < 1000 {
 		time.Sleep(time.Millisecond)
 	}
 	leave()
 	callers.Wait()
-	if n := waiting(); n > 0 {
+	if n := queuedJobs(tier); n > 0 {
 		t.Errorf("%d jobs are in the queue whose callers have gone", n)
 	}
 	close(goOn)

@@ -3,6 +3,8 @@ package postgres
 import (
 	"context"
 	"iter"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -79,7 +81,8 @@ func (t *Tier) TakeOver(ctx context.Context, b tiers.Books) error {
 		in[i] = copyRow(&b.Rows[i])
 		bytes += rowBytes(&in[i])
 	}
-	b.Rows = in
+	b.Sessions, b.Decisions, b.Rows = slices.Clone(b.Sessions), slices.Clone(b.Decisions), in
+	b.Marks.Issued = maps.Clone(b.Marks.Issued)
 	err := t.writer.do(ctx, &job{
 		bytes: bytes,
 		wants: func(w *wants) {
