@@ -233,7 +233,7 @@ func (j *Journaled) deleteMany(ctx context.Context, ks []tiers.Key, cs []tiers.C
 		}
 		away, said = err, err
 	}
-	for {
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		existed, conds, err := j.existed(ctx, ks, cs)
 		if err != nil {
 			return make([]bool, len(ks)), unless(said, err)
@@ -245,6 +245,9 @@ func (j *Journaled) deleteMany(ctx context.Context, ks []tiers.Key, cs []tiers.C
 		if conditional(cs) {
 			_, err = j.appendIf(ctx, rows, cs, away)
 		} else if _, err = j.append(ctx, rows, conds); err != nil && changed(err) {
+			if err := rest(ctx, pause); err != nil {
+				return make([]bool, len(ks)), unless(said, err)
+			}
 			continue
 		}
 		if err != nil {

@@ -117,15 +117,20 @@ func TestDroppedRowsAreGoneAndNoOthers(t *testing.T) {
 	}
 }
 
-// asked counts how often a lock is asked for.
+// asked counts how often something is asked for.
 type asked struct {
 	tiers.System
-	locks atomic.Int64
+	locks, appends atomic.Int64
 }
 
 func (a *asked) Lock(ctx context.Context, name string) (func(), bool, error) {
 	a.locks.Add(1)
 	return a.System.Lock(ctx, name)
+}
+
+func (a *asked) Append(ctx context.Context, rows []tiers.Row, conds []tiers.Cond, limit int64) ([]tiers.Row, error) {
+	a.appends.Add(1)
+	return a.System.Append(ctx, rows, conds, limit)
 }
 
 func TestWhoWaitsForAnotherProcessAsksItNowAndThen(t *testing.T) {
@@ -153,5 +158,44 @@ func TestWhoWaitsForAnotherProcessAsksItNowAndThen(t *testing.T) {
 	unlock()
 	if _, err := j.Save(t.Context(), rec("k", "2"), tiers.If(row.Version)); err != nil {
 		t.Errorf("once the other one is done: %v", err)
+	}
+}
+
+// aheadClock is ahead of the host's.
+type aheadClock struct {
+	tiers.Clock
+	by time.Duration
+}
+
+func (c aheadClock) Now() time.Time { return c.Clock.Now().Add(c.by) }
+
+func TestARowThatHasExpiredByTheStoresClockAloneIsAskedForNowAndThen(t *testing.T) {
+	t.Parallel()
+	for name, call := range map[string]func(j *txn.Journaled) (bool, error){
+		"delete": func(j *txn.Journaled) (bool, error) { return j.Delete(t.Context(), key("k"), tiers.Cond{}) },
+		"touch":  func(j *txn.Journaled) (bool, error) { return j.Touch(t.Context(), key("k"), time.Hour) },
+		"delete many": func(j *txn.Journaled) (bool, error) {
+			existed, err := j.DeleteMany(t.Context(), []tiers.Key{key("k")}, nil)
+			return existed[0], err
+		},
+	} {
+		ahead := newWorld(t, aheadClock{tiers.SystemClock(), time.Minute})
+		w := newWorld(t, tiers.SystemClock())
+		system := &asked{System: ahead.system}
+		w.system = system
+		w.server.set(true)
+		j := w.open()
+		r := rec("k", "1")
+		r.TTL = 300 * time.Millisecond
+		if _, err := j.Save(t.Context(), r, tiers.Cond{}); err != nil {
+			t.Fatal(err)
+		}
+		before := system.appends.Load()
+		if existed, err := call(j); existed || err != nil {
+			t.Errorf("%s: %v, %v", name, existed, err)
+		}
+		if n := system.appends.Load() - before; n > 20 {
+			t.Errorf("%s: the journal was asked %d times", name, n)
+		}
 	}
 }

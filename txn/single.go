@@ -160,7 +160,7 @@ func (j *Journaled) Delete(ctx context.Context, k tiers.Key, c tiers.Cond) (exis
 }
 
 func (j *Journaled) delete(ctx context.Context, k tiers.Key) (existed bool, err error) {
-	for {
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		row, found, err := j.pending(ctx, k)
 		switch {
 		case err != nil:
@@ -174,12 +174,21 @@ func (j *Journaled) delete(ctx context.Context, k tiers.Key) (existed bool, err 
 		if err == nil || !changed(err) {
 			return err == nil, err
 		}
+		if err := rest(ctx, pause); err != nil {
+			return false, err
+		}
 	}
 }
 
 // changed tells that a row is not what it was a moment ago.
 func changed(err error) bool {
 	return errors.Is(err, tiers.ErrConflict) || errors.Is(err, tiers.ErrExists)
+}
+
+// rest pauses before a row that has changed is looked at again. By the clock of the journal it
+// may only have expired, and is found as it was until it has by this one.
+func rest(ctx context.Context, pause time.Duration) error {
+	return tiers.SystemClock().Sleep(ctx, pause) // others take their time whatever this clock says
 }
 
 // deleteUnseen deletes a key that has no row.
@@ -233,7 +242,7 @@ func (j *Journaled) Touch(ctx context.Context, k tiers.Key, ttl time.Duration) (
 }
 
 func (j *Journaled) touch(ctx context.Context, k tiers.Key, ttl time.Duration) (existed bool, err error) {
-	for {
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		away, err := j.settled(ctx, k)
 		if err != nil {
 			return false, err
@@ -263,6 +272,9 @@ func (j *Journaled) touch(ctx context.Context, k tiers.Key, ttl time.Duration) (
 		_, err = j.append(ctx, []tiers.Row{next}, []tiers.Cond{tiers.If(row.Version)})
 		if err == nil || !changed(err) {
 			return err == nil, err
+		}
+		if err := rest(ctx, pause); err != nil {
+			return false, err
 		}
 	}
 }
