@@ -18,35 +18,44 @@ const (
 	takeLease = `INSERT INTO ~.leases AS l (name, holder, until) VALUES ($1, $2, ` + clockSQL + ` + $3)
 		ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, until = excluded.until
 		WHERE l.until < ` + clockSQL + ` OR l.holder = excluded.holder`
-	giveLease = `DELETE FROM ~.leases WHERE name = $1 AND holder = $2`
+	renewLease = `UPDATE ~.leases SET until = ` + clockSQL + ` + $3 WHERE name = $1 AND holder = $2`
+	giveLease  = `DELETE FROM ~.leases WHERE name = $1 AND holder = $2`
 
 	// leaseTime is after how long others may have what a process has not renewed.
 	leaseTime = 15 * time.Second
 	// lookTime is between two looks at the connection that holds locks, and between two
 	// renewals of a lease.
 	lookTime = leaseTime / 5
+	// askTime is how long the server may take to answer.
+	askTime = 5 * time.Second
+	// lostTime is between two tries to make a connection that was lost.
+	lostTime = 200 * time.Millisecond
 )
 
 // locks are those that this handle holds: advisory locks of one connection, which end
 // with it, or leases behind a pooler.
 type locks struct {
 	t      *Tier
-	holder string // of leases
+	holder string        // of leases
+	lost   chan struct{} // the connection, while there are locks
+	over   sync.WaitGroup
 
-	mu      sync.Mutex
+	turn    chan struct{} // held by whoever uses what comes next
 	conn    *pgx.Conn
-	held    map[string]bool
+	held    map[string]bool // false: it was lost, and is to be taken again
 	keeping bool
-	over    sync.WaitGroup
 }
 
 func newLocks(t *Tier) *locks {
-	return &locks{t: t, holder: uuid.NewString(), held: map[string]bool{}}
+	return &locks{
+		t: t, holder: uuid.NewString(), held: map[string]bool{},
+		lost: make(chan struct{}, 1), turn: make(chan struct{}, 1),
+	}
 }
 
 // Lock implements tiers.Locker, by an advisory lock of a session. It ends with the
-// process or with its connection. A connection that is lost is made again at once, and
-// takes its locks again unless another process was faster. Behind a pooler it is a
+// process or with its connection. A connection that is found lost is made again at once,
+// and takes its locks again unless another process was faster. Behind a pooler it is a
 // lease of 15 seconds that is renewed as long as the process runs.
 func (t *Tier) Lock(ctx context.Context, name string) (unlock func(), ok bool, err error) {
 	if err := t.enter(ctx); err != nil {
@@ -62,32 +71,110 @@ func (t *Tier) Lock(ctx context.Context, name string) (unlock func(), ok bool, e
 	return sync.OnceFunc(func() { t.locks.give(name) }), true, nil //nolint:contextcheck // the tier's own life bounds it
 }
 
-func (l *locks) take(ctx context.Context, name string) (ok bool, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.held[name] {
+// do runs fn in its turn, under the tier's own life: all locks would end with a statement
+// that its caller ended. A caller may leave before, and then late undoes what fn did.
+func (l *locks) do(ctx context.Context, fn func(ctx context.Context) error, late func()) error {
+	select {
+	case l.turn <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	answer := make(chan error)
+	l.over.Go(func() {
+		defer func() { <-l.turn }()
+		err := l.within(fn) //nolint:contextcheck // the tier's own life bounds it
+		select {
+		case answer <- err:
+		case <-ctx.Done():
+			late()
+		}
+	})
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// within runs fn for as long as the server may take.
+func (l *locks) within(fn func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeoutCause(l.t.life, askTime,
+		fmt.Errorf("%w: the server of %s does not answer", tiers.ErrUnavailable, l.t.place))
+	defer cancel()
+	return left(ctx, fn(ctx))
+}
+
+func (l *locks) take(ctx context.Context, name string) (bool, error) {
+	var ok bool
+	err := l.do(ctx, func(ctx context.Context) (err error) {
+		ok, err = l.ask(ctx, name)
+		return err
+	}, func() { //nolint:contextcheck // the tier's own life bounds it
+		if ok {
+			l.release(name)
+		}
+	})
+	return err == nil && ok, err // ok is only this caller's once there is an answer
+}
+
+func (l *locks) ask(ctx context.Context, name string) (ok bool, err error) {
+	if _, held := l.held[name]; held {
 		return false, nil
 	}
-	for fresh := false; ; fresh = true {
-		if err = l.connect(ctx); err == nil {
-			ok, err = l.try(ctx, name)
+	err = l.on(ctx, func() error {
+		ok, err = l.try(ctx, name)
+		return err
+	})
+	if err != nil || !ok {
+		return false, err
+	}
+	l.held[name] = true
+	if !l.keeping {
+		l.keeping = true
+		l.over.Go(l.keep)
+	}
+	return true, nil
+}
+
+// on runs fn with a connection that has all locks, and again with a new one if that was
+// lost.
+func (l *locks) on(ctx context.Context, fn func() error) (err error) {
+	for range 2 {
+		if err = l.ready(ctx); err == nil {
+			err = fn()
 		}
-		if err == nil || fresh || ctx.Err() != nil || !ended(err) {
-			break
+		if !ended(err) {
+			return err
 		}
 		l.drop() //nolint:contextcheck // the tier's own life bounds it
 	}
-	if ok {
-		l.held[name] = true
-		if !l.keeping {
-			l.keeping = true
-			l.over.Go(l.keep)
-		}
-	}
-	return ok, err
+	return err
 }
 
-// try takes a lock that this handle does not have, or renews a lease.
+// ready makes the connection, and takes again what the one before had.
+func (l *locks) ready(ctx context.Context) (err error) {
+	if l.conn == nil && !l.t.config.Pooler {
+		if l.conn, err = pgx.ConnectConfig(ctx, l.t.write.Config().ConnConfig); err != nil {
+			l.conn = nil
+			return err
+		}
+	}
+	for name, has := range l.held {
+		if has {
+			continue
+		}
+		if l.held[name], err = l.try(ctx, name); err != nil {
+			return err
+		}
+		if !l.held[name] {
+			l.t.log.WarnContext(ctx, "another process has taken a lock that was lost", "lock", name, "place", l.t.place)
+		}
+	}
+	return nil
+}
+
+// try takes a lock that this handle does not have.
 func (l *locks) try(ctx context.Context, name string) (ok bool, err error) {
 	if l.t.config.Pooler {
 		tag, err := l.t.write.Exec(ctx, l.t.sql(takeLease), name, l.holder, leaseTime.Microseconds())
@@ -95,28 +182,6 @@ func (l *locks) try(ctx context.Context, name string) (ok bool, err error) {
 	}
 	err = l.conn.QueryRow(ctx, tryLock, lockKey(l.t.schema, "lock/"+name)).Scan(&ok)
 	return ok, err
-}
-
-// connect makes the connection, and takes again what the one before had.
-func (l *locks) connect(ctx context.Context) (err error) {
-	if l.conn != nil || l.t.config.Pooler {
-		return nil
-	}
-	if l.conn, err = pgx.ConnectConfig(ctx, l.t.write.Config().ConnConfig); err != nil {
-		l.conn = nil
-		return err
-	}
-	for name := range l.held {
-		ok, err := l.try(ctx, name)
-		if err != nil {
-			l.drop() //nolint:contextcheck // the tier's own life bounds it
-			return err
-		}
-		if !ok {
-			l.t.log.WarnContext(ctx, "another process has taken a lock while the connection was lost", "lock", name, "place", l.t.place)
-		}
-	}
-	return nil
 }
 
 // drop closes the connection, and with it gives back all locks.
@@ -128,24 +193,38 @@ func (l *locks) drop() {
 	defer cancel()
 	_ = l.conn.Close(ctx)
 	l.conn = nil
+	for name := range l.held {
+		l.held[name] = false
+		signal(l.lost)
+	}
 }
 
 func (l *locks) give(name string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.held[name] {
-		return // the tier was closed
+	select {
+	case l.turn <- struct{}{}:
+		defer func() { <-l.turn }()
+		l.release(name)
+	case <-l.t.life.Done(): // and with it all locks
 	}
+}
+
+// release gives a lock back, in the turn of its caller.
+func (l *locks) release(name string) {
+	has := l.held[name]
 	delete(l.held, name)
-	ctx, cancel := context.WithTimeout(l.t.life, grace)
-	defer cancel()
-	var err error
-	switch {
-	case l.t.config.Pooler:
-		_, err = l.t.write.Exec(ctx, l.t.sql(giveLease), name, l.holder)
-	case l.conn != nil:
-		_, err = l.conn.Exec(ctx, giveLock, lockKey(l.t.schema, "lock/"+name))
+	if !has {
+		return // it was lost, or the tier was closed
 	}
+	err := l.within(func(ctx context.Context) error {
+		if l.t.config.Pooler {
+			_, err := l.t.write.Exec(ctx, l.t.sql(giveLease), name, l.holder)
+			return err
+		}
+		return l.on(ctx, func() error {
+			_, err := l.conn.Exec(ctx, giveLock, lockKey(l.t.schema, "lock/"+name))
+			return err
+		})
+	})
 	if err != nil { // a lock ends with its connection, a lease with its time
 		l.drop()
 	}
@@ -154,40 +233,72 @@ func (l *locks) give(name string) {
 // keep looks after the connection, or renews the leases, until the tier closes.
 func (l *locks) keep() {
 	clock := tiers.SystemClock() // a lease runs in real time
-	for clock.Sleep(l.t.life, lookTime) == nil {
-		ctx, cancel := context.WithTimeout(l.t.life, lookTime)
-		l.look(ctx)
-		cancel()
+	for l.pause() {
+		err := l.look()
+		if err != nil {
+			l.t.log.WarnContext(l.t.life, "locks may be lost, as the server does not answer", "place", l.t.place, "error", err)
+		}
+		for err != nil && clock.Sleep(l.t.life, lostTime) == nil {
+			err = l.look()
+		}
 	}
 }
 
-func (l *locks) look(ctx context.Context) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// pause waits for the next look, and tells whether there is one.
+func (l *locks) pause() bool {
+	timer := time.NewTimer(lookTime)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-l.lost:
+	case <-l.t.life.Done():
+	}
+	return l.t.life.Err() == nil
+}
+
+func (l *locks) look() error {
+	l.turn <- struct{}{}
+	defer func() { <-l.turn }()
 	if len(l.held) == 0 {
-		return
+		return nil
 	}
-	if !l.t.config.Pooler {
-		if l.conn != nil && l.conn.Ping(ctx) != nil {
-			l.drop() //nolint:contextcheck // the tier's own life bounds it
+	return l.within(l.check)
+}
+
+// check finds out which locks are there, and takes again those that are not.
+func (l *locks) check(ctx context.Context) error {
+	err := l.on(ctx, func() error {
+		if !l.t.config.Pooler {
+			return l.conn.Ping(ctx)
 		}
-		if err := l.connect(ctx); err != nil {
-			l.t.log.WarnContext(ctx, "the connection that holds locks is lost", "place", l.t.place, "error", err)
-		}
-		return
+		return l.renew(ctx)
+	})
+	if err != nil {
+		return err
 	}
-	for name := range l.held {
-		if ok, err := l.try(ctx, name); !ok || err != nil {
-			l.t.log.WarnContext(ctx, "a lease can't be renewed", "lock", name, "place", l.t.place, "error", err)
+	return l.ready(ctx)
+}
+
+// renew renews the leases that are still this handle's.
+func (l *locks) renew(ctx context.Context) error {
+	for name, has := range l.held {
+		if !has {
+			continue
 		}
+		tag, err := l.t.write.Exec(ctx, l.t.sql(renewLease), name, l.holder, leaseTime.Microseconds())
+		if err != nil {
+			return err
+		}
+		l.held[name] = tag.RowsAffected() > 0
 	}
+	return nil
 }
 
 // close gives back all that is held. The tier's context is over by now.
 func (l *locks) close() {
 	l.over.Wait()
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.turn <- struct{}{}
+	defer func() { <-l.turn }()
 	if l.t.config.Pooler {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(l.t.life), time.Second)
 		defer cancel()

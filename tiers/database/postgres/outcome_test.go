@@ -229,7 +229,7 @@ func TestRestartOfTheServerIsSurvived(t *testing.T) {
 			t.Errorf("%s and started again a save answers %v", name, err)
 		}
 		// The lock is asked for on a new connection, which takes again what it had.
-		tier.locks.look(t.Context())
+		_ = tier.locks.look()
 		other := open1(t, Config{URL: srv.URL("postgres")})
 		if _, ok, err := other.Lock(t.Context(), name); ok || err != nil {
 			t.Errorf("%s and started again another handle gets the lock: %v, %v", name, ok, err)

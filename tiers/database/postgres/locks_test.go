@@ -1,0 +1,99 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/sagestore/sagestore/internal/pgtest"
+	"github.com/sagestore/sagestore/tiers"
+)
+
+// locked takes a lock, which it answers how to give back, or wants somebody to have it.
+func locked(t *testing.T, s *Tier, name string, want bool) (unlock func()) {
+	t.Helper()
+	unlock, ok, err := s.Lock(t.Context(), name)
+	if err != nil || ok != want {
+		t.Fatalf("the lock %s: %v, %v, want %v", name, ok, err, want)
+	}
+	return unlock
+}
+
+// endLocks ends the connection that holds a lock.
+func endLocks(t *testing.T, s *Tier, name string) {
+	t.Helper()
+	var ended int
+	err := s.read.QueryRow(t.Context(), `SELECT count(pg_terminate_backend(pid, 5000)) FROM pg_locks
+		WHERE locktype = 'advisory' AND classid::bigint << 32 | objid::bigint = $1`, lockKey(s.schema, "lock/"+name)).Scan(&ended)
+	if err != nil || ended != 1 {
+		t.Fatalf("%d connections were ended, %v", ended, err)
+	}
+}
+
+func TestCallerWhoLeavesTakesNoLockAlong(t *testing.T) {
+	t.Parallel()
+	c := shared(t)
+	one, other := open1(t, c), open1(t, c)
+	defer locked(t, one, "a", true)()
+	for i := range 500 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(50+i%26*10)*time.Microsecond)
+		if unlock, ok, err := one.Lock(ctx, "b"); ok && err == nil {
+			unlock()
+		}
+		cancel()
+		locked(t, other, "a", false)
+	}
+	locked(t, one, "b", true)() // after all who left
+	locked(t, other, "b", true)()
+}
+
+func TestCallerOfALockLeavesWhileTheServerIsSilent(t *testing.T) {
+	t.Parallel()
+	c := shared(t)
+	proxy := pgtest.NewProxy(t, pgtest.Shared(t).Addr())
+	c.URL = proxy.URL(t, c.URL)
+	tier, clock := open1(t, c), tiers.SystemClock()
+	unlock := locked(t, tier, "a", true)
+	proxy.Swallow(true)
+	given := make(chan struct{})
+	go func() {
+		defer close(given)
+		unlock()
+	}()
+	for range 5 {
+		began := clock.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		if _, ok, err := tier.Lock(ctx, "b"); ok || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a silent server gives a lock: %v, %v", ok, err)
+		}
+		cancel()
+		if took := clock.Now().Sub(began); took > 2*time.Second {
+			t.Fatalf("it takes %v to leave", took)
+		}
+	}
+	proxy.Swallow(false)
+	proxy.Cut()
+	<-given
+	locked(t, tier, "a", true)()
+}
+
+func TestLockIsTakenAgainAtOnce(t *testing.T) {
+	t.Parallel()
+	c := shared(t)
+	one, other := open1(t, c), open1(t, c)
+	giveC := locked(t, one, "c", true)
+	for what, use := range map[string]func(){
+		"taking another":          func() { locked(t, one, "b", true)() },
+		"giving another back":     giveC,
+		"a look at what is there": func() { _ = one.locks.look() },
+	} {
+		unlock := locked(t, one, "a", true)
+		endLocks(t, one, "a")
+		use()
+		if _, ok, err := other.Lock(t.Context(), "a"); ok || err != nil {
+			t.Errorf("after %s: %v, %v", what, ok, err)
+		}
+		unlock()
+	}
+}
