@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/sagestore/sagestore/internal/engine"
@@ -29,7 +30,8 @@ type mark struct{ version, sequence int64 }
 const markNow = `SELECT last_value, ` + journalSeq + ` FROM ~.version`
 
 // Freeze implements tiers.Freezer. Writers of all processes wait for the lock of the
-// writer meanwhile. The copy is read from the snapshot, with a connection of its own.
+// writer meanwhile, but not for a connection of a snapshot. The copy is read from the
+// snapshot, with a connection of its own.
 func (t *Tier) Freeze(ctx context.Context, during func(context.Context) error) (tiers.Frozen, error) {
 	f, err := t.freeze(ctx, during)
 	if err != nil {
@@ -43,18 +45,20 @@ func (t *Tier) freeze(ctx context.Context, during func(context.Context) error) (
 		return nil, err
 	}
 	defer t.leave()
-	lock, err := t.write.Begin(ctx)
+	conn, err := t.snapshotConn(ctx)
 	if err != nil {
+		return nil, err
+	}
+	lock, err := t.holdWriters(ctx, conn)
+	if err != nil {
+		conn.Release()
 		return nil, left(ctx, err)
 	}
 	defer func() { _ = lock.Rollback(context.WithoutCancel(ctx)) }() // gives the lock back
-	if _, err := lock.Exec(ctx, takeTurn, lockKey(t.schema, "writer")); err != nil {
-		return nil, left(ctx, err)
-	}
 	clock := tiers.SystemClock()
 	begun := clock.Now()
 	f := &frozen{}
-	if f.snapshot, err = t.snapshot(ctx); err != nil {
+	if f.snapshot, err = t.beginOn(ctx, conn); err != nil {
 		return nil, err
 	}
 	err = f.on(ctx, func(c *pgxpool.Conn) error {
@@ -74,6 +78,25 @@ func (t *Tier) freeze(ctx context.Context, during func(context.Context) error) (
 		return nil, errors.Join(err, f.Close()) //nolint:contextcheck // the tier's own life bounds it
 	}
 	return f, nil
+}
+
+// holdWriters takes the lock of the writer, in a transaction that it answers. What the
+// connection of the snapshot does first is done before anybody waits for it.
+func (t *Tier) holdWriters(ctx context.Context, conn *pgxpool.Conn) (pgx.Tx, error) {
+	if err := t.beginReading(ctx, conn); err != nil {
+		return nil, err
+	}
+	if _, err := conn.Exec(ctx, "ROLLBACK"); err != nil {
+		return nil, err
+	}
+	lock, err := t.write.Begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := lock.Exec(ctx, takeTurn, lockKey(t.schema, "writer")); err != nil {
+		return nil, errors.Join(err, lock.Rollback(context.WithoutCancel(ctx)))
+	}
+	return lock, nil
 }
 
 // on lends fn the connection of the snapshot.

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -226,4 +228,43 @@ func FuzzCopy(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestFreezeThatWaitsForASnapshotStopsNobody: all connections of snapshots are taken, and
+// who has them may need what others save.
+func TestFreezeThatWaitsForASnapshotStopsNobody(t *testing.T) {
+	t.Parallel()
+	tier, clock := open1(t, shared(t)), tiers.SystemClock()
+	views := make([]tiers.Snapshot, maxSnapshots)
+	for i := range views {
+		views[i] = must[tiers.Snapshot](t)(tier.Snapshot(t.Context()))
+	}
+	frozen := make(chan error, 1)
+	go func() {
+		f, err := tier.Freeze(t.Context(), nil)
+		if err == nil {
+			err = f.Close()
+		}
+		frozen <- err
+	}()
+	for until := clock.Now().Add(500 * time.Millisecond); clock.Now().Before(until); _ = clock.Sleep(t.Context(), 10*time.Millisecond) {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		_, err := tier.Save(ctx, record("k", "v"), tiers.Cond{})
+		cancel()
+		if err != nil {
+			t.Errorf("while it waits a save answers %v", err)
+			break
+		}
+	}
+	select {
+	case err := <-frozen:
+		t.Errorf("it has not waited, and answers %v", err)
+	default:
+	}
+	for _, v := range views[1:] {
+		defer func() { _ = v.Close() }()
+	}
+	if err := errors.Join(views[0].Close(), <-frozen); err != nil {
+		t.Error(err)
+	}
 }

@@ -41,27 +41,43 @@ func (t *Tier) Snapshot(ctx context.Context) (tiers.Snapshot, error) {
 	return s, nil
 }
 
-func (t *Tier) snapshot(ctx context.Context) (_ *snapshot, err error) {
+func (t *Tier) snapshot(ctx context.Context) (*snapshot, error) {
 	if err := t.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer t.leave()
+	conn, err := t.snapshotConn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return t.beginOn(ctx, conn)
+}
+
+// snapshotConn answers a connection for a snapshot, once there is one.
+func (t *Tier) snapshotConn(ctx context.Context) (*pgxpool.Conn, error) {
 	// Who waits for one must not keep the tier from closing.
 	wait, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(t.life, func() { cancel(tiers.ErrClosed) })() //nolint:contextcheck // the tier's own life bounds it
 	conn, err := t.snapshots.Acquire(wait)
-	if err != nil {
-		return nil, left(wait, err)
-	}
-	s := &snapshot{t: t, conn: conn}
+	return conn, left(wait, err)
+}
+
+// beginReading begins a transaction that sees what is there now.
+func (t *Tier) beginReading(ctx context.Context, conn *pgxpool.Conn) error {
 	b := &pgx.Batch{}
 	b.Queue(beginSnapshot)
 	b.Queue("SET LOCAL idle_in_transaction_session_timeout = 0") // a snapshot may rest
 	b.Queue(t.sql("SELECT value FROM ~.counters WHERE name = 'journal'"))
-	if err := conn.SendBatch(ctx, b).Close(); err != nil {
+	return left(ctx, conn.SendBatch(ctx, b).Close())
+}
+
+// beginOn begins a snapshot on a connection, which is the snapshot's from then on.
+func (t *Tier) beginOn(ctx context.Context, conn *pgxpool.Conn) (*snapshot, error) {
+	s := &snapshot{t: t, conn: conn}
+	if err := t.beginReading(ctx, conn); err != nil {
 		s.release(err) //nolint:contextcheck // the tier's own life bounds it
-		return nil, left(ctx, err)
+		return nil, err
 	}
 	t.mu.Lock()
 	closing := t.closing
