@@ -9,8 +9,11 @@ import (
 	"io/fs"
 	"iter"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/gofrs/flock"
 
 	"github.com/sagestore/sagestore/tiers"
 )
@@ -23,12 +26,14 @@ type localRows struct {
 	tiers.System
 	committer tiers.Committer
 	ids       map[string]string // of the tiers that are this machine's
+	places    map[string]string // of those, where they are
 }
 
 var (
 	_ tiers.System    = (*localRows)(nil)
 	_ tiers.Committer = (*localRows)(nil)
 	_ tiers.Waiter    = (*localRows)(nil)
+	_ tiers.Holder    = (*localRows)(nil)
 )
 
 // keepLocalRows puts the ids of the trees between the journal and a system store that
@@ -37,7 +42,7 @@ func (c *core) keepLocalRows() error {
 	if c.committer == nil || tiers.Describe(c.systemTier).Scope != tiers.ScopeStore {
 		return nil
 	}
-	l := &localRows{System: c.system, committer: c.committer, ids: map[string]string{}}
+	l := &localRows{System: c.system, committer: c.committer, ids: map[string]string{}, places: map[string]string{}}
 	for name, s := range c.stations {
 		if s.info.Scope != tiers.ScopeHost {
 			continue
@@ -46,7 +51,7 @@ func (c *core) keepLocalRows() error {
 		if err != nil {
 			return tiers.Fail("open", name, tiers.Key{}, fmt.Errorf("the id of the tree in %s: %w", s.info.Place, err))
 		}
-		l.ids[name] = id
+		l.ids[name], l.places[name] = id, s.info.Place
 	}
 	if len(l.ids) > 0 {
 		c.system, c.committer = l, l
@@ -197,8 +202,48 @@ func (l *localRows) Backlog(ctx context.Context, tier string) (tiers.Backlog, er
 	return b, l.told(err)
 }
 
+// Lock implements tiers.Locker. A lock about a tree is one of this machine as well, which
+// ends with the process that has it and not with a connection.
 func (l *localRows) Lock(ctx context.Context, name string) (unlock func(), ok bool, err error) {
-	return l.System.Lock(ctx, l.in(name))
+	tier, rest, _ := strings.Cut(name, ".")
+	place, local := l.places[tier]
+	if !local {
+		return l.System.Lock(ctx, l.in(name))
+	}
+	tree, err := lockTree(place, rest)
+	if tree == nil || err != nil {
+		return nil, false, err
+	}
+	store, ok, err := l.System.Lock(ctx, l.in(name))
+	if !ok || err != nil {
+		tree()
+		return nil, false, err
+	}
+	return func() { store(); tree() }, true, nil
+}
+
+// Holds implements tiers.Holder, where the store does. The lock in a tree is enough.
+func (l *localRows) Holds(ctx context.Context, name string) (bool, error) {
+	tier, _, _ := strings.Cut(name, ".")
+	h, ok := l.System.(tiers.Holder)
+	if _, local := l.places[tier]; local || !ok {
+		return true, nil
+	}
+	return h.Holds(ctx, l.in(name))
+}
+
+// lockTree takes a lock among those of a tree; unlock is nil while somebody has it.
+func lockTree(dir, name string) (unlock func(), err error) {
+	dir = filepath.Join(dir, ".lock")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	// Open for reading and writing, what is a pipe holds nobody up.
+	lock := flock.New(filepath.Join(dir, name), flock.SetPermissions(0o600), flock.SetFlag(os.O_CREATE|os.O_RDWR))
+	if ok, err := lock.TryLock(); !ok || err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return func() { _ = lock.Close() }, nil // closing gives the lock back
 }
 
 func (l *localRows) Fact(ctx context.Context, name string) ([]byte, error) {

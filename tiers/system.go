@@ -130,10 +130,19 @@ type Sessions interface {
 	SessionsSince(ctx context.Context, seq uint64) iter.Seq2[Session, error]
 }
 
-// Locker has locks that end with the process that holds them, and not before: one
-// that was stopped for a while still has what it had.
+// Locker has locks that end with the process that holds them, and not before, unless it
+// is a [Holder]: one that was stopped for a while still has what it had.
 type Locker interface {
 	// Lock takes the lock of that name, unless somebody has it, by this handle or
 	// another one. unlock gives it back, once.
 	Lock(ctx context.Context, name string) (unlock func(), ok bool, err error)
+}
+
+// Holder is a [Locker] whose locks may end before they are given back, such as with a
+// connection. What they are to keep apart asks it before each step.
+type Holder interface {
+	// Holds tells whether this handle has had the lock of that name ever since it took it.
+	// No is also the answer for one that was lost and taken again: somebody may have had it
+	// in between.
+	Holds(ctx context.Context, name string) (bool, error)
 }

@@ -215,11 +215,27 @@ func (j *Journaled) drainOnce(ctx context.Context) error {
 // apply could come to the tier late, after it was removed from the journal and its
 // key deleted, and bring the key back.
 func (j *Journaled) alone(ctx context.Context) (unlock func(), err error) {
-	unlock, ok, err := j.system.Lock(ctx, j.name+".applier")
+	unlock, ok, err := j.system.Lock(ctx, j.lock())
 	if err == nil && !ok {
 		err = errBusy
 	}
 	return unlock, err
+}
+
+// lock names the lock of who applies rows.
+func (j *Journaled) lock() string { return j.name + ".applier" }
+
+// stillAlone answers errBusy when the lock was lost: another process may have applied
+// what this one has read.
+func (j *Journaled) stillAlone(ctx context.Context) error {
+	if j.holder == nil {
+		return nil
+	}
+	ok, err := j.holder.Holds(ctx, j.lock())
+	if err == nil && !ok {
+		err = errBusy
+	}
+	return err
 }
 
 func (j *Journaled) drainAll(ctx context.Context) error {
@@ -228,6 +244,9 @@ func (j *Journaled) drainAll(ctx context.Context) error {
 		rows, err := j.system.Due(ctx, j.name, after, applyRows)
 		if err != nil || len(rows) == 0 {
 			return errors.Join(err, left)
+		}
+		if err := j.stillAlone(ctx); err != nil {
+			return err
 		}
 		after = rows[len(rows)-1].Seq
 		done, err := j.applyRows(ctx, rows)

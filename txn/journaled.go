@@ -40,6 +40,7 @@ type Journaled struct {
 	outage   tiers.Outage   // nil: the tier is never away for long
 	system   tiers.System
 	waiter   tiers.Waiter // nil: the system store has to be asked
+	holder   tiers.Holder // nil: locks end with the process
 	name     string
 	epoch    string
 	owner    string
@@ -115,6 +116,7 @@ func Journal(ctx context.Context, inner tiers.Tier, system tiers.System, c Confi
 	j.local = tiers.Describe(inner).Scope == tiers.ScopeHost
 	j.reserver, _ = tiers.As[tiers.Reserver](inner)
 	j.waiter, _ = system.(tiers.Waiter)
+	j.holder, _ = system.(tiers.Holder)
 	if j.outage, ok = tiers.As[tiers.Outage](inner); !ok {
 		j.reach.known.Store(true)
 	}

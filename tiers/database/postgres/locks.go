@@ -42,13 +42,21 @@ type locks struct {
 
 	turn    chan struct{} // held by whoever uses what comes next
 	conn    *pgx.Conn
-	held    map[string]bool // false: it was lost, and is to be taken again
+	held    map[string]hold
 	keeping bool
 }
 
+// hold is a lock that was taken and not given back.
+type hold struct {
+	has   bool // else it was lost, and is to be taken again
+	whole bool // it was never lost
+}
+
+var _ tiers.Holder = (*Tier)(nil)
+
 func newLocks(t *Tier) *locks {
 	return &locks{
-		t: t, holder: uuid.NewString(), held: map[string]bool{},
+		t: t, holder: uuid.NewString(), held: map[string]hold{},
 		lost: make(chan struct{}, 1), turn: make(chan struct{}, 1),
 	}
 }
@@ -69,6 +77,17 @@ func (t *Tier) Lock(ctx context.Context, name string) (unlock func(), ok bool, e
 		return nil, false, t.failed("lock", tiers.Key{}, left(ctx, err))
 	}
 	return sync.OnceFunc(func() { t.locks.give(name) }), true, nil //nolint:contextcheck // the tier's own life bounds it
+}
+
+// Holds implements tiers.Holder. It asks the server, as nothing else tells that a
+// connection has ended.
+func (t *Tier) Holds(ctx context.Context, name string) (bool, error) {
+	if err := t.enter(ctx); err != nil {
+		return false, t.fail("lock", tiers.Key{}, err)
+	}
+	defer t.leave()
+	whole, err := t.locks.whole(ctx, name)
+	return whole, t.failed("lock", tiers.Key{}, left(ctx, err))
 }
 
 // do runs fn in its turn, under the tier's own life: all locks would end with a statement
@@ -118,6 +137,16 @@ func (l *locks) take(ctx context.Context, name string) (bool, error) {
 	return err == nil && ok, err // ok is only this caller's once there is an answer
 }
 
+func (l *locks) whole(ctx context.Context, name string) (bool, error) {
+	var whole bool
+	err := l.do(ctx, func(ctx context.Context) error {
+		err := l.check(ctx)
+		whole = l.held[name].whole
+		return err
+	}, func() {})
+	return err == nil && whole, err
+}
+
 func (l *locks) ask(ctx context.Context, name string) (ok bool, err error) {
 	if _, held := l.held[name]; held {
 		return false, nil
@@ -129,7 +158,7 @@ func (l *locks) ask(ctx context.Context, name string) (ok bool, err error) {
 	if err != nil || !ok {
 		return false, err
 	}
-	l.held[name] = true
+	l.held[name] = hold{has: true, whole: true}
 	if !l.keeping {
 		l.keeping = true
 		l.over.Go(l.keep)
@@ -160,14 +189,15 @@ func (l *locks) ready(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	for name, has := range l.held {
-		if has {
+	for name, h := range l.held {
+		if h.has {
 			continue
 		}
-		if l.held[name], err = l.try(ctx, name); err != nil {
+		if h.has, err = l.try(ctx, name); err != nil {
 			return err
 		}
-		if !l.held[name] {
+		l.held[name] = h
+		if !h.has {
 			l.t.log.WarnContext(ctx, "another process has taken a lock that was lost", "lock", name, "place", l.t.place)
 		}
 	}
@@ -194,7 +224,7 @@ func (l *locks) drop() {
 	_ = l.conn.Close(ctx)
 	l.conn = nil
 	for name := range l.held {
-		l.held[name] = false
+		l.held[name] = hold{}
 		signal(l.lost)
 	}
 }
@@ -210,9 +240,9 @@ func (l *locks) give(name string) {
 
 // release gives a lock back, in the turn of its caller.
 func (l *locks) release(name string) {
-	has := l.held[name]
+	h := l.held[name]
 	delete(l.held, name)
-	if !has {
+	if !h.has {
 		return // it was lost, or the tier was closed
 	}
 	err := l.within(func(ctx context.Context) error {
@@ -281,15 +311,17 @@ func (l *locks) check(ctx context.Context) error {
 
 // renew renews the leases that are still this handle's.
 func (l *locks) renew(ctx context.Context) error {
-	for name, has := range l.held {
-		if !has {
+	for name, h := range l.held {
+		if !h.has {
 			continue
 		}
 		tag, err := l.t.write.Exec(ctx, l.t.sql(renewLease), name, l.holder, leaseTime.Microseconds())
 		if err != nil {
 			return err
 		}
-		l.held[name] = tag.RowsAffected() > 0
+		if tag.RowsAffected() == 0 {
+			l.held[name] = hold{}
+		}
 	}
 	return nil
 }

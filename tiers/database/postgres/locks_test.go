@@ -97,3 +97,39 @@ func TestLockIsTakenAgainAtOnce(t *testing.T) {
 		unlock()
 	}
 }
+
+func TestLockThatWasLostIsHeldNoMore(t *testing.T) {
+	t.Parallel()
+	for name, pooler := range map[string]bool{"a session": false, "a lease": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := shared(t)
+			c.Pooler = pooler
+			one, other := open1(t, c), open1(t, c)
+			holds := func(s *Tier, want bool) {
+				t.Helper()
+				if got := must[bool](t)(s.Holds(t.Context(), "a")); got != want {
+					t.Errorf("it is held: %v, want %v", got, want)
+				}
+			}
+			holds(one, false)
+			unlock := locked(t, one, "a", true)
+			holds(one, true)
+			holds(other, false)
+			if pooler { // another process has had it and given it back
+				if _, err := one.write.Exec(t.Context(), one.sql("DELETE FROM ~.leases")); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				endLocks(t, one, "a")
+			}
+			holds(one, false)
+			locked(t, other, "a", false) // it was taken again
+			holds(one, false)
+			unlock()
+			holds(one, false)
+			defer locked(t, one, "a", true)()
+			holds(one, true)
+		})
+	}
+}
