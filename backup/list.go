@@ -199,7 +199,7 @@ func (r *Repo) mark(ctx context.Context, m *Manifest, report Report) error {
 // verified.
 func (r *Repo) found(ctx context.Context, id string, wrong error) error {
 	return errors.Join(
-		r.putBytes(ctx, id+"/"+damagedObject, []byte(oneline.Of(wrong.Error())+"\n")),
+		r.putBytes(ctx, id+"/"+damagedObject, []byte(oneline.Of(tiers.Keyless(wrong))+"\n")),
 		r.bucket.Delete(ctx, id+"/"+verifiedObject),
 	)
 }

@@ -152,7 +152,7 @@ func TestClosingWaitsForNoReaderOfAList(t *testing.T) {
 			}
 			reading, closed, over := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 			go func() {
-				for range c.List(t.Context()) {
+				for range c.List(t.Context()) { //nolint:errcheck // whatever comes first
 					close(reading)
 					<-closed
 					return

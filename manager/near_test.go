@@ -475,8 +475,8 @@ func TestEndOfASessionReachesTheNearLayerOfEveryProcess(t *testing.T) {
 
 // flaky is a context that is over after some looks at it.
 type flaky struct {
-	context.Context //nolint:containedctx // it is one
-	looks           *atomic.Int64
+	context.Context
+	looks *atomic.Int64
 }
 
 func (f flaky) Err() error {

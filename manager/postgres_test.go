@@ -83,7 +83,7 @@ func TestPostgresHoldsAllThatMachinesShare(t *testing.T) {
 func TestEveryMachineRemovesItsFilesOfASessionThatHasEnded(t *testing.T) {
 	t.Parallel()
 	ctx, e := t.Context(), newEngines(t)
-	clock := sagetest.NewClock(time.Now())
+	clock := sagetest.NewClock(tiers.SystemClock().Now())
 	open := func(dir string) *manager.Manager {
 		cfg := e.config("postgres")
 		cfg.DataDir = dir

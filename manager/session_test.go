@@ -263,7 +263,7 @@ func TestReopeningWhileTheEndRemovesKeepsWhatIsNew(t *testing.T) {
 // A session that has ended costs no memory for good.
 func TestAProcessForgetsSessionsThatHaveEnded(t *testing.T) {
 	t.Parallel()
-	ctx, clock := t.Context(), sagetest.NewClock(time.Now())
+	ctx, clock := t.Context(), sagetest.NewClock(tiers.SystemClock().Now())
 	m := value[*manager.Manager](t)(manager.OpenMemory(ctx, all(), manager.WithClock(clock), manager.WithoutJobs()))
 	defer closeNow(t, m)
 	must(t, m.Save(ctx, "session.context", "going-on/k", "v"))
