@@ -62,7 +62,7 @@ func TestWhatAKilledRehearsalUnpackedIsRemovedByTheNextRun(t *testing.T) {
 		{"sweeping", func(*testing.T) error { return r.Sweep() }},
 	} {
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
-		cmd.Env = append(os.Environ(), envScratch+"="+backups, envTemp+"="+o.Temp)
+		cmd.Env = append(os.Environ(), envScratch+"="+backups, envTemp+"="+o.Temp, "TMPDIR="+t.TempDir()) // which it leaves
 		out, err := cmd.CombinedOutput()
 		if ee, ok := errors.AsType[*exec.ExitError](err); !ok || ee.ExitCode() != -1 {
 			t.Fatalf("%s: the child was not killed: %v: %s", c.why, err, out)
