@@ -4,8 +4,8 @@
 // An app describes in one YAML file where each kind of data lives, and saves and
 // loads by category. Each category has one home, a tier: memory, cache (Redis or
 // a local directory), database (SQLite or PostgreSQL) or file (a directory that
-// people can read). A save that returned nil can be loaded by everybody who shares the tier,
-// until it expires or is deleted.
+// people can read). A save that returned nil can be loaded by everybody who shares
+// the tier, until it expires or is deleted.
 //
 //	cfg, err := config.Load("sagestore.yaml")
 //	m, err := manager.Open(ctx, cfg, all.Tiers())

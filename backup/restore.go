@@ -219,13 +219,12 @@ func (w *restore) stage(ctx context.Context, p *PartInfo, to, place string) erro
 	}
 	facts := map[string]string{FactEpoch: newToken()}
 	maps.Copy(facts, w.o.Facts)
-	adopt := copies.Adopt
 	if r, ok := copies.(tiers.Replacer); ok && place != "" {
-		adopt = func(ctx context.Context, path string, facts map[string]string) error {
-			return r.Replace(ctx, path, place, facts)
-		}
+		err = r.Replace(ctx, to, place, facts)
+	} else {
+		err = copies.Adopt(ctx, to, facts)
 	}
-	if err := adopt(ctx, to, facts); err != nil {
+	if err != nil {
 		return err
 	}
 	if p.isTree() {

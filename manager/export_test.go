@@ -225,8 +225,8 @@ func (a *inTransactions) List(ctx context.Context, q tiers.Query) iter.Seq2[tier
 	}
 }
 
-// FlushSessions does what background work about sessions does each minute, and answers how many
-// sessions the process remembers.
+// FlushSessions does what background work about sessions does each minute, and answers how
+// many sessions the process remembers.
 func (m *Manager) FlushSessions(ctx context.Context) (known int, err error) {
 	err = m.core.sessions.writeSeen(ctx)
 	m.core.sessions.present.Range(func(_, _ any) bool { known++; return true })

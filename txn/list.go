@@ -27,16 +27,12 @@ func (j *Journaled) List(ctx context.Context, q tiers.Query) iter.Seq2[tiers.Rec
 			return
 		}
 		m := merge{Journaled: j, q: q, left: q.Limit, yield: yield, inside: true}
-		defer func() {
-			if m.inside {
-				j.calls.Done()
-			}
-		}()
+		defer m.leave()
 		err := j.meet(ctx)
 		if err == nil {
 			err = m.run(ctx)
 		}
-		if err != nil {
+		if m.leave(); err != nil {
 			yield(tiers.Record{}, tiers.Fail("list", j.name, at, err))
 		}
 	}
@@ -161,10 +157,17 @@ func (m *merge) row(row *tiers.Row) {
 	}
 }
 
+// leave ends the call, if it has not ended yet.
+func (m *merge) leave() {
+	if m.inside {
+		m.inside = false
+		m.calls.Done()
+	}
+}
+
 // put hands on a record. Close does not wait for whoever has it.
 func (m *merge) put(r tiers.Record, err error) {
-	m.inside = false
-	m.calls.Done()
+	m.leave()
 	if m.stopped = !m.yield(r, err); m.stopped {
 		return
 	}

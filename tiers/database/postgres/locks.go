@@ -50,6 +50,7 @@ type locks struct {
 type hold struct {
 	has   bool // else it was lost, and is to be taken again
 	whole bool // it was never lost
+	told  bool // that another process has it
 }
 
 var _ tiers.Holder = (*Tier)(nil)
@@ -196,8 +197,10 @@ func (l *locks) ready(ctx context.Context) (err error) {
 		if h.has, err = l.try(ctx, name); err != nil {
 			return err
 		}
+		tell := !h.has && !h.told
+		h.told = !h.has
 		l.held[name] = h
-		if !h.has {
+		if tell {
 			l.t.log.WarnContext(ctx, "another process has taken a lock that was lost", "lock", name, "place", l.t.place)
 		}
 	}

@@ -1,8 +1,11 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -131,5 +134,31 @@ func TestLockThatWasLostIsHeldNoMore(t *testing.T) {
 			defer locked(t, one, "a", true)()
 			holds(one, true)
 		})
+	}
+}
+
+func TestLockThatAnotherProcessHasTakenIsToldOnce(t *testing.T) {
+	t.Parallel()
+	c := shared(t)
+	c.Pooler = true
+	var told bytes.Buffer
+	mine := c
+	mine.Log = slog.New(slog.NewTextHandler(&told, nil))
+	one, other := open1(t, mine), open1(t, c)
+	defer locked(t, one, "a", true)()
+	if _, err := one.write.Exec(t.Context(), one.sql("DELETE FROM ~.leases")); err != nil {
+		t.Fatal(err)
+	}
+	defer locked(t, other, "a", true)()
+	for range 5 {
+		if must[bool](t)(one.Holds(t.Context(), "a")) {
+			t.Error("it is held")
+		}
+	}
+	one.locks.turn <- struct{}{} // nobody writes to the log then
+	text := told.String()
+	<-one.locks.turn
+	if n := strings.Count(text, "another process has taken a lock"); n != 1 {
+		t.Errorf("it is told %d times: %s", n, text)
 	}
 }
