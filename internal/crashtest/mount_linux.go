@@ -13,7 +13,7 @@ func mount(dir, size string) error {
 	return unix.Mount("tmpfs", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0700,size="+size)
 }
 
-// unmount also says who has what open below dir, when that is why it can't.
+// unmount answers with an error also who has what open below dir.
 func unmount(dir string) error {
 	err := unix.Unmount(dir, 0)
 	if err == nil {
