@@ -13,10 +13,7 @@ func TestNothingAcknowledgedIsLostByAKill(t *testing.T) {
 	crashtest.Kill(t, crashing)
 }
 
-func TestAFullDiskIsSaidAndSurvived(t *testing.T) {
-	t.Parallel()
-	crashtest.FullDisk(t, crashing)
-}
+func TestAFullDiskIsSaidAndSurvived(t *testing.T) { crashtest.FullDisk(t, crashing) }
 
 // committed is the file that a commit syncs.
 var committed = []string{"sage.db-wal"}
