@@ -37,6 +37,8 @@ const (
 	wasDir      = "was"
 	noneDir     = "none"
 	editedDir   = "edited"
+
+	lateWriters = 1000 // more than can have a directory open that is being removed
 )
 
 // snapshots answers the directories of the snapshots, below the tree. Without any,
@@ -243,8 +245,9 @@ func (t *Tree) sweepSnapshot(name string) error {
 	return removeSnapshot(t.root, name)
 }
 
-// removeSnapshot takes its name from a snapshot first, so that nobody puts anything
-// into it any more.
+// removeSnapshot takes its name from a snapshot first, so that nobody finds it any more.
+// Whoever had opened a directory of it by then still puts one name there, so that the
+// directory may not be empty when it was emptied.
 func removeSnapshot(root *os.Root, name string) error {
 	from := snapshotDir + "/" + name
 	if name[0] != '.' {
@@ -254,7 +257,11 @@ func removeSnapshot(root *os.Root, name string) error {
 		}
 		from = gone
 	}
-	return root.RemoveAll(from)
+	err := root.RemoveAll(from)
+	for try := 0; errors.Is(err, fs.ErrExist) && try < lateWriters; try++ { // it is not empty
+		err = root.RemoveAll(from)
+	}
+	return err
 }
 
 // all takes the locks of all stripes, at the same time, so that it takes as long as

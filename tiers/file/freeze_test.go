@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -113,6 +114,44 @@ func noSnapshot(tb testing.TB, dir string) {
 	tb.Helper()
 	if _, err := os.Lstat(filepath.Join(dir, ".snapshot")); !errors.Is(err, os.ErrNotExist) {
 		tb.Errorf("a snapshot is left: %v", err)
+	}
+}
+
+// TestASnapshotIsRemovedUnderWritersThatAreLate lets files come into the directory of
+// a snapshot after it has lost its name, as from whoever had opened it before.
+func TestASnapshotIsRemovedUnderWritersThatAreLate(t *testing.T) {
+	for range 20 {
+		dir := t.TempDir()
+		tier := open(t, dir)
+		f, err := tier.Freeze(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found, err := filepath.Glob(filepath.Join(dir, ".snapshot", "[0-9a-f]*"))
+		if err != nil || len(found) != 1 {
+			t.Fatalf("the snapshots are %q, %v", found, err)
+		}
+		opened, err := os.OpenRoot(found[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := make(chan struct{})
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			close(begun)
+			for i := range 200 {
+				if err := opened.WriteFile(fmt.Sprint("late-", i), nil, 0o600); err != nil {
+					return // it is gone
+				}
+			}
+		})
+		<-begun
+		err = f.Close()
+		wg.Wait()
+		if err := errors.Join(err, opened.Close()); err != nil {
+			t.Fatal(err)
+		}
+		noSnapshot(t, dir)
 	}
 }
 
