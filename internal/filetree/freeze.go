@@ -79,7 +79,7 @@ func (t *Tree) freeze(ctx context.Context, during func(context.Context) error) (
 	if err := f.at(ctx, during); err != nil {
 		return nil, err
 	}
-	f.stop = context.AfterFunc(ctx, func() { _ = f.Close() }) // whoever holds it learns it from the context
+	f.stop = context.AfterFunc(ctx, func() { _ = f.finish() }) // whoever holds it learns it from the context
 	return f, nil
 }
 
@@ -90,12 +90,9 @@ func (f *frozen) dir() string { return snapshotDir + "/" + f.id }
 // prepare makes the directory, under a name by which nobody minds it yet.
 func (f *frozen) prepare() error {
 	at := f.hidden()
-	if err := f.root.Mkdir(snapshotDir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	err := f.root.Mkdir(at, 0o700)
-	if errors.Is(err, fs.ErrNotExist) { // the last one to end has just removed it
-		err = f.root.MkdirAll(at, 0o700)
+	err := f.root.MkdirAll(at, 0o700)
+	for try := 0; errors.Is(err, fs.ErrNotExist) && try < lateWriters; try++ {
+		err = f.root.MkdirAll(at, 0o700) // the last one to end has just removed the directory around it
 	}
 	for _, sub := range []string{wasDir, noneDir, editedDir} {
 		if err == nil {
@@ -154,9 +151,13 @@ func (f *frozen) Close() error {
 	if f.stop != nil {
 		f.stop()
 	}
+	return f.t.fail("close", tiers.Key{}, f.finish())
+}
+
+func (f *frozen) finish() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.t.fail("close", tiers.Key{}, f.end())
+	return f.end()
 }
 
 // end removes the snapshot.

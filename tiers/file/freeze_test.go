@@ -117,6 +117,26 @@ func noSnapshot(tb testing.TB, dir string) {
 	}
 }
 
+// The race detector judges it.
+func TestAFreezeWhoseContextEndsMeanwhileIsClosedOnce(t *testing.T) {
+	dir := t.TempDir()
+	tier := open(t, dir)
+	for range 60 {
+		ctx, cancel := context.WithCancel(t.Context())
+		f, err := tier.Freeze(ctx, func(context.Context) error {
+			cancel()
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(f.Close(), f.Close()); err != nil {
+			t.Fatal(err)
+		}
+		noSnapshot(t, dir)
+	}
+}
+
 // TestASnapshotIsRemovedUnderWritersThatAreLate lets files come into the directory of
 // a snapshot after it has lost its name, as from whoever had opened it before.
 func TestASnapshotIsRemovedUnderWritersThatAreLate(t *testing.T) {
