@@ -129,7 +129,7 @@ func (c *creation) run(ctx context.Context) (_ Manifest, report Report, err erro
 	if err := r.at("mark"); err != nil {
 		return c.m, report, err
 	}
-	if err := r.mark(ctx, &c.m, report); err != nil {
+	if err := r.mark(ctx, &c.m, report, time.Time{}); err != nil {
 		return c.m, report, err
 	}
 	return c.m, report, c.whole(ctx)

@@ -22,7 +22,7 @@ type Entry struct {
 	ID        string
 	Manifest  Manifest  // of a damaged one only what is known
 	Verified  time.Time // zero: not verified, or found damaged since
-	Rehearsed bool      // it was restored to a temporary place when it was verified
+	Rehearsed time.Time // when it was last restored to a temporary place and compared; zero: never
 	Authentic bool      // its signature was checked
 	Err       error     // why the backup can't be used
 	// Damaged is what the last verification found wrong, in words. The backup does not
@@ -124,7 +124,10 @@ func (r *Repo) entry(ctx context.Context, id string, objects map[string]int64) (
 	v, err := r.verdict(ctx, &m)
 	switch {
 	case err == nil:
-		e.Verified, e.Rehearsed = v.Verified, v.Rehearsed
+		e.Verified, e.Rehearsed = v.Verified, v.RehearsedBefore
+		if v.Rehearsed {
+			e.Rehearsed = v.Verified
+		}
 	case unusable(err):
 		e.Note = err
 	case errors.Is(err, fs.ErrNotExist): // taken away meanwhile
@@ -179,11 +182,15 @@ func (r *Repo) verdict(ctx context.Context, m *Manifest) (verdict, error) {
 	return v, nil
 }
 
-// mark notes that a backup was verified.
-func (r *Repo) mark(ctx context.Context, m *Manifest, report Report) error {
+// mark notes that a backup was verified. When it was rehearsed before stays known, so that
+// verifying it takes nothing away.
+func (r *Repo) mark(ctx context.Context, m *Manifest, report Report, rehearsed time.Time) error {
 	v := verdict{
 		Format: formatNow, ID: m.ID, Manifest: m.Sum, Verified: tiers.Micro(r.o.Clock.Now()),
 		Rehearsed: report.Rehearsed, Decoded: report.Decoded,
+	}
+	if !report.Rehearsed {
+		v.RehearsedBefore = rehearsed
 	}
 	b, err := v.seal(r.o.Key)
 	if err != nil {

@@ -387,9 +387,11 @@ type verdict struct {
 	Manifest  string    `json:"manifest"` // its sum
 	Verified  time.Time `json:"verified"`
 	Rehearsed bool      `json:"rehearsed"`
-	Decoded   int64     `json:"decoded"`
-	Sum       string    `json:"sha256"`
-	MAC       string    `json:"hmac,omitempty"`
+	// RehearsedBefore is when, if that was not this time.
+	RehearsedBefore time.Time `json:"rehearsed_before,omitzero"`
+	Decoded         int64     `json:"decoded"`
+	Sum             string    `json:"sha256"`
+	MAC             string    `json:"hmac,omitempty"`
 }
 
 func (v *verdict) seal(key []byte) ([]byte, error) {

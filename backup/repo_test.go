@@ -154,6 +154,52 @@ func TestTheNewestIsToldByNumberWhateverTheClockSays(t *testing.T) {
 	}
 }
 
+func TestThatABackupWasRehearsedIsKeptWhenItIsVerified(t *testing.T) {
+	clock := tiertest.NewClock(night)
+	o := options(t)
+	o.Clock = clock
+	b := newBucket()
+	r := mustRepo(t, b, o)
+	m := mustCreate(t, r, newStore(t, t.TempDir()))
+	latest := func() Entry {
+		e, err := r.Latest(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	verify := func(rehearse bool) {
+		clock.Advance(24 * time.Hour)
+		if _, err := r.Verify(t.Context(), m.ID, rehearse); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for day, c := range []struct {
+		rehearse bool
+		want     int // the day of the rehearsal, 0 if there was none
+	}{{false, 0}, {true, 2}, {false, 2}, {false, 2}, {true, 5}, {false, 5}} {
+		verify(c.rehearse)
+		e := latest()
+		if e.Verified.IsZero() || !e.Verified.Equal(night.AddDate(0, 0, day+1)) {
+			t.Errorf("on day %d it is verified at %v", day+1, e.Verified)
+		}
+		var want time.Time
+		if c.want > 0 {
+			want = night.AddDate(0, 0, c.want)
+		}
+		if !e.Rehearsed.Equal(want) {
+			t.Errorf("on day %d it is rehearsed at %v, want %v", day+1, e.Rehearsed, want)
+		}
+	}
+	if err := r.found(t.Context(), m.ID, tiers.ErrCorrupt); err != nil {
+		t.Fatal(err)
+	}
+	verify(false)
+	if e := latest(); !e.Rehearsed.IsZero() {
+		t.Errorf("once found damaged it is still rehearsed at %v", e.Rehearsed)
+	}
+}
+
 func TestOnlyWhoeverMayReadsTheDirectory(t *testing.T) {
 	s := newStore(t, t.TempDir())
 	dir := filepath.Join(t.TempDir(), "a", "backups")

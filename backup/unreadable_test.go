@@ -85,7 +85,7 @@ func TestAnUnreadableRecordEndsNoBackup(t *testing.T) {
 			if report.Damaged != c.damaged || len(report.Warnings) != 1 || !strings.Contains(report.Warnings[0], "part database") {
 				t.Errorf("the rehearsal says %+v", report)
 			}
-			if e, err := r.Latest(t.Context()); err != nil || !e.Rehearsed {
+			if e, err := r.Latest(t.Context()); err != nil || e.Rehearsed.IsZero() {
 				t.Errorf("%+v, %v", e, err)
 			}
 			if _, err := r.Restore(t.Context(), m.ID, RestoreOptions{To: filepath.Join(t.TempDir(), "to")}); err != nil {

@@ -45,7 +45,8 @@ type Report struct {
 //
 // A backup that is sound is marked as verified. One that is damaged, which is
 // tiers.ErrCorrupt and names the part, loses that mark, and what was found stays beside
-// it until a verification finds it whole, see Entry.Damaged. That an earlier mark can't
+// it until a verification finds it whole, see Entry.Damaged. One that was rehearsed
+// before stays marked so without rehearse as well. That an earlier mark can't
 // be used is a warning. id may be [Latest].
 func (r *Repo) Verify(ctx context.Context, id string, rehearse bool) (Report, error) {
 	e, err := r.Show(ctx, id)
@@ -84,7 +85,7 @@ func (r *Repo) verify(ctx context.Context, e Entry, rehearse bool) (Report, erro
 	if e.Note != nil {
 		report.Warnings = append(report.Warnings, "what the last verification noted could not be used, and is written anew: "+oneline.Of(e.Note.Error()))
 	}
-	if err := r.mark(ctx, &e.Manifest, report); err != nil || e.Damaged == "" {
+	if err := r.mark(ctx, &e.Manifest, report, e.Rehearsed); err != nil || e.Damaged == "" {
 		return report, err
 	}
 	return report, r.bucket.Delete(ctx, e.ID+"/"+damagedObject)

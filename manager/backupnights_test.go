@@ -173,15 +173,18 @@ func TestOfTenNightsTheSevenNewestBackupsStay(t *testing.T) {
 }
 
 // TestARestoreIsRehearsedOnceAWeek: with the first backup, and with the next one once a
-// week has passed.
+// week has passed, however often they are verified meanwhile.
 func TestARestoreIsRehearsedOnceAWeek(t *testing.T) {
 	n := newNights(t)
 	must(t, n.m.Save(t.Context(), "agent.state", "a", 1))
 	var rehearsed []int
 	for night := range 16 {
 		n.pass()
-		if e := value[backup.Entry](t)(n.b.Repo().Latest(t.Context())); e.Rehearsed {
+		if e := value[backup.Entry](t)(n.b.Repo().Latest(t.Context())); !e.Rehearsed.IsZero() {
 			rehearsed = append(rehearsed, night)
+		}
+		for _, e := range n.list() {
+			value[backup.Report](t)(n.b.Repo().Verify(t.Context(), e, false))
 		}
 	}
 	if want := []int{0, 7, 14}; !slices.Equal(rehearsed, want) {
@@ -202,7 +205,7 @@ func TestARestoreIsRehearsedThoughThatOfAnotherStoreWas(t *testing.T) {
 	var rehearsed []bool
 	for range 2 {
 		e := value[backup.Entry](t)(n.b.Show(t.Context(), n.pass().Backup))
-		rehearsed = append(rehearsed, e.Rehearsed)
+		rehearsed = append(rehearsed, !e.Rehearsed.IsZero())
 	}
 	if !slices.Equal(rehearsed, []bool{true, false}) {
 		t.Errorf("of two nights rehearsed are %v", rehearsed)

@@ -44,7 +44,7 @@ func (b *Backups) resumed(ctx context.Context, m *Manager, a backup.Attempt, opt
 
 // reportOf is what is known of a backup that was verified before.
 func reportOf(e *backup.Entry) backup.Report {
-	r := backup.Report{ID: e.ID, Parts: len(e.Manifest.Parts), Bytes: e.Manifest.Bytes(), Rehearsed: e.Rehearsed, Authentic: e.Authentic}
+	r := backup.Report{ID: e.ID, Parts: len(e.Manifest.Parts), Bytes: e.Manifest.Bytes(), Rehearsed: !e.Rehearsed.IsZero(), Authentic: e.Authentic}
 	for _, n := range e.Manifest.Records() {
 		r.Records += n
 	}

@@ -131,7 +131,7 @@ func TestWhatFailsAfterTheBackupIsTriedAgainWithoutAnother(t *testing.T) {
 			if got := count(); got != c.left {
 				t.Errorf("%d backups are left, want %d", got, c.left)
 			}
-			if e := value[backup.Entry](t)(b.Repo().Latest(t.Context())); !e.Rehearsed || e.Manifest.Number != 2 {
+			if e := value[backup.Entry](t)(b.Repo().Latest(t.Context())); e.Rehearsed.IsZero() || e.Manifest.Number != 2 {
 				t.Errorf("the newest is %+v", e)
 			}
 		})

@@ -320,7 +320,7 @@ func (b *Backups) due(ctx context.Context, store string) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if e.Manifest.Store == store && e.Rehearsed && e.Verified.After(since) && plan.Rehearse > time.Duration(0) {
+		if e.Manifest.Store == store && e.Rehearsed.After(since) && plan.Rehearse > time.Duration(0) {
 			return false, nil
 		}
 	}

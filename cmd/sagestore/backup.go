@@ -147,9 +147,12 @@ func (a *app) printNothing() error {
 
 // printRun prints what was made; failed is why it is not verified, if it is not.
 func (a *app) printRun(run manager.BackupRun, failed error) error {
-	e := backup.Entry{ID: run.Manifest.ID, Manifest: run.Manifest, Verified: run.Manifest.Created.Add(run.Manifest.Took), Rehearsed: run.Report.Rehearsed, Authentic: run.Report.Authentic}
-	if !run.Verified {
-		e.Verified, e.Rehearsed, e.Err = time.Time{}, false, failed
+	e := backup.Entry{ID: run.Manifest.ID, Manifest: run.Manifest, Verified: run.Manifest.Created.Add(run.Manifest.Took), Authentic: run.Report.Authentic}
+	switch {
+	case !run.Verified:
+		e.Verified, e.Err = time.Time{}, failed
+	case run.Report.Rehearsed:
+		e.Rehearsed = e.Verified
 	}
 	var removed []backup.Decision
 	for _, d := range run.Decisions {
@@ -233,7 +236,7 @@ func (a *app) openStore(ctx context.Context, log *slog.Logger) (*manager.Manager
 func (a *app) backupVerifyCommand() *cobra.Command {
 	var rehearse bool
 	c := &cobra.Command{
-		Use:   "verify ID",
+		Use:   "verify ID|latest",
 		Short: "Check that a backup can be restored",
 		Long: `Read all of a backup and check it: every hash, that it can be decrypted and unpacked,
 the integrity of the database, its references and counts, and that records of each

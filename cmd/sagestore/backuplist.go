@@ -53,7 +53,7 @@ type backupEntry struct {
 func entryOfBackup(e backup.Entry) backupEntry {
 	m := &e.Manifest
 	out := backupEntry{
-		ID: e.ID, Created: m.Created, Store: m.Store, Authentic: e.Authentic, Verified: e.Verified.UTC(), Rehearsed: e.Rehearsed,
+		ID: e.ID, Created: m.Created, Store: m.Store, Authentic: e.Authentic, Verified: e.Verified.UTC(), Rehearsed: !e.Rehearsed.IsZero(),
 	}
 	if len(m.Parts) > 0 { // else nothing is known but the id
 		out.backupSize = &backupSize{TookNS: m.Took, Bytes: m.Bytes(), Stored: m.Stored(), Encrypted: m.Encrypted()}
@@ -186,7 +186,7 @@ func storeColumn(store, own string) string {
 func (a *app) backupShowCommand() *cobra.Command {
 	var age string
 	c := &cobra.Command{
-		Use:   "show ID",
+		Use:   "show ID|latest",
 		Short: "Show a backup",
 		Long: `Show what a backup holds: its parts, the records of each category, sizes, how long it
 took, for how long commits waited, and what made it. ID may be latest, which is this
