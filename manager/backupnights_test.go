@@ -173,19 +173,18 @@ func TestOfTenNightsTheSevenNewestBackupsStay(t *testing.T) {
 }
 
 // TestARestoreIsRehearsedOnceAWeek: with the first backup, and with the next one once a
-// week has passed, however often they are verified meanwhile.
+// week has passed, however often that one is verified meanwhile.
 func TestARestoreIsRehearsedOnceAWeek(t *testing.T) {
 	n := newNights(t)
 	must(t, n.m.Save(t.Context(), "agent.state", "a", 1))
 	var rehearsed []int
+	var last string
 	for night := range 16 {
 		n.pass()
 		if e := value[backup.Entry](t)(n.b.Repo().Latest(t.Context())); !e.Rehearsed.IsZero() {
-			rehearsed = append(rehearsed, night)
+			rehearsed, last = append(rehearsed, night), e.ID
 		}
-		for _, e := range n.list() {
-			value[backup.Report](t)(n.b.Repo().Verify(t.Context(), e, false))
-		}
+		value[backup.Report](t)(n.b.Repo().Verify(t.Context(), last, false))
 	}
 	if want := []int{0, 7, 14}; !slices.Equal(rehearsed, want) {
 		t.Errorf("rehearsed in nights %v, want %v", rehearsed, want)
