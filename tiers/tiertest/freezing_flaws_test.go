@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sagestore/sagestore/tiers"
 )
@@ -141,7 +142,11 @@ func TestFlawsOfFreezingAreNoticed(t *testing.T) {
 			c := Config{Open: func(_ context.Context, dir string, clock tiers.Clock) (tiers.Tier, error) {
 				return &icy{reference: &reference{store: all.open(dir), clock: clock}, flaw: flaw}, nil
 			}}
-			err := check(c, t.TempDir(), freezerGroups(cubes{}, func(dir string) string { return dir }), limits{}, func(name string) bool {
+			var l limits
+			if flaw == "lets others go on" {
+				l.moment = time.Minute // which is over as soon as the others are
+			}
+			err := check(c, t.TempDir(), freezerGroups(cubes{}, func(dir string) string { return dir }), l, func(name string) bool {
 				inMemory := !strings.Contains(name, "seized") && !strings.Contains(name, "adopted")
 				return inMemory && (rule == "" || name == rule)
 			})

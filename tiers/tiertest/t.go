@@ -14,14 +14,16 @@ import (
 	"github.com/sagestore/sagestore/tiers"
 )
 
-// limits say how long a rule may take on a slow machine, and how much longer a
-// tier may take to notice that its context is over. Zero is the default.
-type limits struct{ rule, grace time.Duration }
+// limits say how long a rule may take on a slow machine, how much longer a tier may
+// take to notice that its context is over, and for how long a call is watched that
+// should wait. Zero is the default.
+type limits struct{ rule, grace, moment time.Duration }
 
 const (
-	ruleTime  = 60 * time.Second
-	graceTime = 5 * time.Second
-	maxFaults = 20 // that are kept of one rule
+	ruleTime   = 60 * time.Second
+	graceTime  = 5 * time.Second
+	momentTime = 10 * time.Millisecond
+	maxFaults  = 20 // that are kept of one rule
 )
 
 // T runs one rule: it collects faults, opens the tier and knows its clock.
@@ -33,6 +35,8 @@ type T struct {
 	ctx  context.Context //nolint:containedctx // as in testing.T, it lives as long as the rule's run
 	name string
 	dir  string
+
+	moment time.Duration
 
 	mu      sync.Mutex
 	faults  []string
@@ -64,7 +68,7 @@ func runRule(ctx context.Context, c Config, r rule, name, dir string, l limits) 
 	if c.ServerClock {
 		start = tiers.SystemClock().Now()
 	}
-	t := &T{Config: c, Clock: NewClock(start), ctx: ctx, name: name, dir: dir}
+	t := &T{Config: c, Clock: NewClock(start), ctx: ctx, name: name, dir: dir, moment: cmp.Or(l.moment, momentTime)}
 	if r.when != nil && !r.when(c) {
 		return outcome{skipped: "not in the scope of this tier"}
 	}

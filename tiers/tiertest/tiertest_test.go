@@ -62,7 +62,13 @@ func TestFlawedTierIsCaught(t *testing.T) {
 	for _, fl := range flaws() {
 		t.Run(fl.name, func(t *testing.T) {
 			t.Parallel()
-			err := check(withFlaw(fl.make), t.TempDir(), groups(), limits{rule: 3 * time.Second, grace: 200 * time.Millisecond},
+			l := limits{rule: 3 * time.Second, grace: 200 * time.Millisecond}
+			switch fl.rule {
+			case "publishing/nothing is visible before publish", "publishing/who reads a prepared key waits",
+				"publishing/a read that is as it was holds until the end":
+				l = limits{moment: 20 * time.Second} // over as soon as the call is, which should wait
+			}
+			err := check(withFlaw(fl.make), t.TempDir(), groups(), l,
 				func(rule string) bool { return rule == fl.rule })
 			var fault *RuleError
 			if !errors.As(err, &fault) {
