@@ -16,8 +16,8 @@ import (
 const (
 	unsignedHint = "whoever can write to the destination may have taken the signature away; to use it all the same, leave signing_key and signing_keys_old out of the backup block"
 	otherKeyHint = "name the key that signed it as backup.signing_key, or below backup.signing_keys_old"
-	bytesHint    = "restore an older one, by its id or with --at, or copy this one again from where it is whole; `sagestore backup list` shows the others"
-	damagedHint  = "copy it again from where it is whole, then `sagestore backup verify` it; `sagestore backup list` shows the others"
+	bytesHint    = "copy this one again from where it is whole, or restore an older one, if there is one, by its id or with --at; `sagestore backup list` shows the others"
+	damagedHint  = "copy it again from where it is whole, then `sagestore backup verify %s`; `sagestore backup list` shows the others"
 	unmarkedHint = "`sagestore backup verify %s` looks at the newest of them, and it counts once it proves sound"
 	noneHint     = "see that backup.dest, or --destination, is where they are; `sagestore backup create` makes one"
 	listHint     = "`sagestore backup list` shows those that are there"
@@ -67,13 +67,13 @@ func noneOf(all []Entry, until time.Time) error {
 	}
 	n := len(early)
 	if newest.Err == nil {
-		return tiers.Hint(fmt.Errorf("%w: there is no %s, and %d can't be used: %s was found damaged: %s", tiers.ErrNotFound, what, n, newest.ID, newest.Damaged), damagedHint)
+		return tiers.Hint(fmt.Errorf("%w: there is no %s, and %d can't be used: %s was found damaged: %s", tiers.ErrNotFound, what, n, newest.ID, newest.Damaged), fmt.Sprintf(damagedHint, newest.ID))
 	}
 	err := fmt.Errorf("%w: there is no %s, and %d can't be used: %s: %w", tiers.ErrNotFound, what, n, newest.ID, newest.Err)
 	if e, ok := errors.AsType[*tiers.Error](newest.Err); ok && e.Hint != "" {
 		return err // which knows what to do
 	}
-	return tiers.Hint(err, damagedHint)
+	return tiers.Hint(err, fmt.Sprintf(damagedHint, newest.ID))
 }
 
 // noneSoEarly says which is the oldest backup, where all are younger than what was

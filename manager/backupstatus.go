@@ -267,7 +267,7 @@ func (b *Backups) findAge(s *BackupStatus, now time.Time) {
 	case s.Latest == nil && !s.State.Empty.IsZero():
 		s.find(true, "none", "there is no backup: the store was empty at "+stamp(s.State.Empty), "the first one is made of the first record, once it is due; `sagestore backup create --allow-empty` makes one now")
 	case s.Latest == nil && !s.Enabled:
-		s.find(true, "none", "no backup is made by itself, and there is none", "write backup: {enabled: true} into the configuration, or run `sagestore backup create` every night")
+		s.find(true, "none", "no backup is made by itself, and there is no verified one", "write backup: {enabled: true} into the configuration, or run `sagestore backup create` every night")
 	case s.Latest == nil && s.State.Since.Before(before) && !s.State.Since.IsZero():
 		s.find(false, "none", "there is no verified backup, though they are enabled since "+stamp(s.State.Since), hint)
 	case s.Latest == nil:

@@ -32,11 +32,10 @@ type T struct {
 	Clock *Clock
 	Tier  tiers.Tier // the first handle, opened before the rule runs
 
-	ctx  context.Context //nolint:containedctx // as in testing.T, it lives as long as the rule's run
-	name string
-	dir  string
-
-	moment time.Duration
+	ctx    context.Context //nolint:containedctx // as in testing.T, it lives as long as the rule's run
+	name   string
+	dir    string
+	moment time.Duration // for which [T.waiting] watches
 
 	mu      sync.Mutex
 	faults  []string
