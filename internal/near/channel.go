@@ -213,8 +213,8 @@ func (ch *Channel) listen(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
+		ch.c.Lost() // before it is said, so that whoever knows finds nothing from before
 		ch.heard(false, err)
-		ch.c.Lost()
 		if tiers.SystemClock().Sleep(ctx, pause) != nil {
 			return
 		}

@@ -225,6 +225,26 @@ func TestChannelComesBackAfterACut(t *testing.T) {
 	}
 }
 
+func TestWhatWasHeldIsDroppedBeforeTheCutIsSaid(t *testing.T) {
+	h, up, said := &hub{}, make(chan *Channel, 1), make(chan bool, 3)
+	ch := Open(t.Context(), ChannelConfig{
+		Messenger: h, Log: slog.New(slog.DiscardHandler), Heard: func(Note) {},
+		Lost: func() {
+			ch := <-up
+			said <- ch.State().Up
+			up <- ch
+		},
+	})
+	up <- ch
+	t.Cleanup(func() { ch.Close(context.Background()) })
+	soon(t, "it is up", func() bool { return ch.State().Up })
+	<-said
+	h.cut()
+	if !<-said {
+		t.Error("it is said to be down while what it held is still there")
+	}
+}
+
 func TestCloseTellsWhatWaits(t *testing.T) {
 	h := &hub{}
 	_, other := openChannel(t, h)
