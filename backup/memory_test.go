@@ -17,8 +17,8 @@ import (
 // The stores of which the memory is measured, in MiB. A quarter are files, the others records of the
 // database. The small one is large enough to fill all buffers.
 const (
-	smallStore = 12
-	bigStore   = 60
+	smallStore = 24
+	bigStore   = 96
 )
 
 // measure does all that is done with a backup, and writes down how much memory that took
