@@ -70,6 +70,7 @@ type killing struct {
 	place  string // what is loaded; it counts from when that is there on
 	parts  map[string]bool
 	left   atomic.Int64
+	deaf   atomic.Bool // it is told that, and hears nothing any more
 }
 
 func (k *killing) accept(ctx context.Context, l net.Listener, target string) {
@@ -83,13 +84,13 @@ func (k *killing) accept(ctx context.Context, l net.Listener, target string) {
 			_ = client.Close()
 			continue
 		}
-		go pass(client, server, nil)
-		go pass(server, client, k)
+		go pass(client, server, k.hears)
+		go pass(server, client, k.says)
 	}
 }
 
-// pass copies from one to the other.
-func pass(to, from net.Conn, k *killing) {
+// pass copies from one to the other what do has seen, and calls then what do has answered.
+func pass(to, from net.Conn, do func(b []byte) (after func())) {
 	defer func() { _, _ = to.Close(), from.Close() }()
 	b := make([]byte, 64<<10)
 	for {
@@ -97,17 +98,30 @@ func pass(to, from net.Conn, k *killing) {
 		if err != nil {
 			return
 		}
-		kill := k != nil && k.counts(b[:n])
-		if kill && !k.sent {
-			die()
-		}
+		after := do(b[:n])
 		if _, err := to.Write(b[:n]); err != nil {
 			return
 		}
-		if kill {
-			die()
-		}
+		after()
 	}
+}
+
+func (k *killing) says(b []byte) (after func()) {
+	if !k.counts(b) {
+		return func() {}
+	}
+	if !k.sent {
+		die()
+	}
+	k.deaf.Store(true) // the server may answer before the kill
+	return die
+}
+
+func (k *killing) hears([]byte) (after func()) {
+	if k.deaf.Load() {
+		select {}
+	}
+	return func() {}
 }
 
 // counts tells whether it is time.
