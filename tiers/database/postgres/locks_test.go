@@ -34,6 +34,20 @@ func endLocks(t *testing.T, s *Tier, name string) {
 	}
 }
 
+// freed waits until the server has noticed that the connection with a lock has ended.
+func freed(t *testing.T, s *Tier, name string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for held := true; held; _ = tiers.SystemClock().Sleep(ctx, time.Millisecond) {
+		err := s.read.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_locks
+			WHERE locktype = 'advisory' AND classid::bigint << 32 | objid::bigint = $1)`, lockKey(s.schema, "lock/"+name)).Scan(&held)
+		if err != nil {
+			t.Fatalf("the lock %s is held on: %v", name, err)
+		}
+	}
+}
+
 func TestCallerWhoLeavesTakesNoLockAlong(t *testing.T) {
 	t.Parallel()
 	c := shared(t)
@@ -54,6 +68,7 @@ func TestCallerWhoLeavesTakesNoLockAlong(t *testing.T) {
 func TestCallerOfALockLeavesWhileTheServerIsSilent(t *testing.T) {
 	t.Parallel()
 	c := shared(t)
+	direct := open1(t, c)
 	proxy := pgtest.NewProxy(t, pgtest.Shared(t).Addr())
 	c.URL = proxy.URL(t, c.URL)
 	tier, clock := open1(t, c), tiers.SystemClock()
@@ -78,6 +93,7 @@ func TestCallerOfALockLeavesWhileTheServerIsSilent(t *testing.T) {
 	proxy.Swallow(false)
 	proxy.Cut()
 	<-given
+	freed(t, direct, "a")
 	locked(t, tier, "a", true)()
 }
 
