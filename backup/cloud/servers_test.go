@@ -150,7 +150,9 @@ func TestCredentialsAreRenewedAfterTheOpening(t *testing.T) {
 	defer toServer.CloseIdleConnections()
 	http.DefaultTransport = toServer
 	file := filepath.Join(t.TempDir(), "credentials.json")
-	text := `{"type":"authorized_user","client_id":"c","client_secret":"` + cloudtest.Secret + `","refresh_token":"r","token_uri":"` + server.URL + `/token"}`
+	// With an address in them the driver does not ask the metadata server of the machine,
+	// which may be there, and would be left with a connection.
+	text := `{"type":"authorized_user","client_email":"c@of.example","client_id":"c","client_secret":"` + cloudtest.Secret + `","refresh_token":"r","token_uri":"` + server.URL + `/token"}`
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
