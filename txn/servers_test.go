@@ -163,6 +163,7 @@ func TestWithoutRedisEverythingWorksFromTheJournal(t *testing.T) {
 		defer func() { _ = direct.Close(t.Context()) }()
 		return shown(t, direct, "k") == "2"
 	})
+	eventually(t, "the first process notices that Redis is there", func() bool { return shown(t, j, "k") != "unavailable" })
 	if got := shown(t, j, "k"); got != "2" {
 		t.Error(got)
 	}
